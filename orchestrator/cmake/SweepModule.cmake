@@ -1,0 +1,29 @@
+# sweep_module(NAME SOURCES files... [DEPS targets...] [PRIVATE_DEPS targets...])
+#   One static library per folder of orchestrator/, target sweep_NAME with alias sweep::NAME.
+#   DEPS repeat the row of the module map in orchestrator/README.md.
+function(sweep_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(sweep_${name} STATIC ${arg_SOURCES})
+  add_library(sweep::${name} ALIAS sweep_${name})
+  target_link_libraries(sweep_${name} PUBLIC sweep_settings ${arg_DEPS} PRIVATE sweep_warnings ${arg_PRIVATE_DEPS})
+endfunction()
+
+# sweep_executable(NAME SOURCES files... DEPS targets...)
+function(sweep_executable name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE sweep_settings sweep_warnings ${arg_DEPS})
+endfunction()
+
+# sweep_test(NAME SOURCES files... DEPS targets... [LABELS labels...] [TIMEOUT seconds])
+#   A Catch2 executable; each TEST_CASE becomes a CTest case, a printed "SKIPPED:" line marks a skip.
+function(sweep_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE sweep_settings sweep_warnings sweep_test_main ${arg_DEPS})
+  catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" SKIP_REGULAR_EXPRESSION "SKIPPED: ")
+endfunction()

@@ -1,0 +1,24 @@
+# sweep_settings and sweep_warnings are linked PRIVATE by our own targets only, never by third-party code.
+add_library(sweep_settings INTERFACE)
+target_compile_features(sweep_settings INTERFACE cxx_std_20)
+target_include_directories(sweep_settings INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_definitions(sweep_settings INTERFACE SWEEPCTL_VERSION="${PROJECT_VERSION}")
+
+if(SWEEPCTL_SANITIZE)
+  target_compile_options(sweep_settings INTERFACE
+    "-fsanitize=${SWEEPCTL_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  target_link_options(sweep_settings INTERFACE "-fsanitize=${SWEEPCTL_SANITIZE}")
+endif()
+
+add_library(sweep_warnings INTERFACE)
+target_compile_options(sweep_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
+  -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC reports false positives of these inside libstdc++ and fmt when optimising.
+  target_compile_options(sweep_warnings INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow
+    -Wno-array-bounds -Wno-dangling-reference -Wno-restrict)
+endif()
+if(SWEEPCTL_WERROR)
+  target_compile_options(sweep_warnings INTERFACE -Werror)
+endif()
