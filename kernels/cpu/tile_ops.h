@@ -65,6 +65,13 @@ extern const TileOps kAvx2TileOps;
 extern const TileOps kAvx512TileOps;
 #endif
 
+// The tables that this machine runs, from the reference to the fastest.
+struct TileOpsList {
+  const TileOps* of[3];
+  int32_t count;
+};
+TileOpsList available_tile_ops();
+
 // The fastest table this machine runs. The environment variable FLASHMLA_CPU_ISA (generic, avx2 or avx512) can ask for
 // a lesser one, which is how the tests reach all of them; a name that is unknown or not possible here is ignored.
 const TileOps& tile_ops();
