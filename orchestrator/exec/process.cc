@@ -97,10 +97,10 @@ std::string ExitStatus::text() const {
 diag::Result<Process> Process::start(const CommandSpec& command) {
   SWEEPCTL_CHECK(!command.argv.empty());
   const auto cannot = [&](int error) {
-    return diag::fail(diag::RuleId::exec_cannot_start,
-                      fmt::format("cannot start \"{}\": {}", command.argv.front(),
-                                  std::generic_category().message(error)),
-                      "run `sweepctl doctor` to see what this host lacks");
+    return diag::fail(
+        diag::RuleId::exec_cannot_start,
+        fmt::format("cannot start \"{}\": {}", command.argv.front(), std::generic_category().message(error)),
+        "run `sweepctl doctor` to see what this host lacks");
   };
   const std::string output_path = command.output.empty() ? "/dev/null" : command.output.string();
   const base::FileDescriptor output(::open(output_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));

@@ -17,7 +17,7 @@
 namespace sweep::exec {
 
 struct CommandSpec {
-  std::vector<std::string> argv;  // argv[0] is looked up in PATH if it has no slash
+  std::vector<std::string> argv;                                      // argv[0] is looked up in PATH if it has no slash
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours, replacing what is there
   std::filesystem::path output = {};  // stdout and stderr are appended here; empty = /dev/null
 };

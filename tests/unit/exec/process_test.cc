@@ -36,9 +36,10 @@ TEST_CASE("exec: output of both streams lands in the log and the exit status is 
 
 TEST_CASE("exec: arguments and environment reach the child unchanged, without a shell") {
   auto folder = base::TempDir::create().value();
-  const exec::CommandSpec command{.argv = {"sh", "-c", "printf '%s|' \"$@\" \"$SWEEP_X\"", "sh", "a b", "$HOME", "`id`", ""},
-                                  .environment = {{"SWEEP_X", "x;y"}},
-                                  .output = folder.path() / "log"};
+  const exec::CommandSpec command{
+      .argv = {"sh", "-c", "printf '%s|' \"$@\" \"$SWEEP_X\"", "sh", "a b", "$HOME", "`id`", ""},
+      .environment = {{"SWEEP_X", "x;y"}},
+      .output = folder.path() / "log"};
   REQUIRE(exec::run(command, 10s, {}).value().ok());
   CHECK(output_of(command) == "a b|$HOME|`id`||x;y|");
 }
