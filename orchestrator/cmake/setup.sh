@@ -158,6 +158,13 @@ setup_field() {
   printf '%s' "${fields[$1 - 1]}"
 }
 
+# setup_any_of COMMAND...: true when one of them is on PATH.
+setup_any_of() {
+  local name
+  for name in "$@"; do if type -P "$name" >/dev/null; then return 0; fi; done
+  return 1
+}
+
 # setup_require [tests]: leaves the compiler in setup_compiler, or ends with a list of what to install.
 setup_require() {
   local with_tests=$1
@@ -199,7 +206,7 @@ setup_look() {
     i=$((i + 1))
   done
   setup_new_cmake || setup_missing+=("CMake $setup_oldest_cmake or newer||cmake|cmake|cmake")
-  type -P ninja ninja-build make >/dev/null || setup_missing+=("ninja or make||ninja-build|ninja-build|ninja")
+  setup_any_of ninja ninja-build make || setup_missing+=("ninja or make||ninja-build|ninja-build|ninja")
   local git_row="git||git|git|git"
   if ! type -P git >/dev/null; then
     if [[ -n $with_tests ]]; then setup_missing+=("$git_row"); else setup_wanted+=("$git_row"); fi
@@ -359,14 +366,14 @@ setup_configure() {
   werror=${SWEEPCTL_WERROR:-$(setup_cached "$preset" SWEEPCTL_WERROR)}
   if [[ -z $generator ]]; then
     generator='Unix Makefiles'
-    if type -P ninja ninja-build >/dev/null; then generator=Ninja; fi
+    if setup_any_of ninja ninja-build; then generator=Ninja; fi
     # The cache is only of use if it can be written.
     if type -P ccache >/dev/null && ccache --show-stats >/dev/null 2>&1; then launcher=ccache; fi
-    [[ -n ${CXX:-} ]] || options+=(-DCMAKE_CXX_COMPILER="$setup_compiler")
   elif [[ -n $launcher ]] && ! type -P "$launcher" >/dev/null; then
     launcher=''
   fi
   [[ -z $with_tests ]] || tests=ON
+  [[ -n ${CXX:-} ]] || options+=(-DCMAKE_CXX_COMPILER="$setup_compiler")
   options+=(-G "$generator" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" -DSWEEPCTL_BUILD_TESTS="${tests:-OFF}"
     -DSWEEPCTL_WERROR="${werror:-OFF}")
   if ! setup_is_configured "$preset" "${options[*]}"; then
@@ -386,9 +393,8 @@ setup_forget_other_setup() {
   compiler=$(setup_cached "$preset" CMAKE_CXX_COMPILER)
   generator=$(setup_cached "$preset" CMAKE_GENERATOR)
   [[ $generator != Ninja ]] || tool=$(setup_cached "$preset" CMAKE_MAKE_PROGRAM)
-  if [[ $home == "$setup_root" && -x $compiler ]] && type -P "$tool" >/dev/null &&
-    { [[ ! -e $folder/.setup-environment ]] || [[ $(<"$folder/.setup-environment") == "$(setup_environment)" ]]; } &&
-    { [[ -z ${CXX:-} ]] || [[ $compiler -ef $setup_compiler ]]; }; then
+  if [[ $home == "$setup_root" && $compiler -ef $setup_compiler ]] && type -P "$tool" >/dev/null &&
+    { [[ ! -e $folder/.setup-environment ]] || [[ $(<"$folder/.setup-environment") == "$(setup_environment)" ]]; }; then
     return 0
   fi
   setup_say "the checkout, the compiler or the build tool changed: configuring anew"
