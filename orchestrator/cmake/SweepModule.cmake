@@ -8,11 +8,16 @@ function(sweep_module name)
   target_link_libraries(sweep_${name} PUBLIC sweep_settings ${arg_DEPS} PRIVATE sweep_warnings ${arg_PRIVATE_DEPS})
 endfunction()
 
+# What ./sweepctl builds: everything the product needs at run time, and no tests.
+add_custom_target(product)
+
 # sweep_executable(NAME SOURCES files... DEPS targets...)
+#   A program of the product.
 function(sweep_executable name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE sweep_settings sweep_warnings ${arg_DEPS})
+  add_dependencies(product ${name})
 endfunction()
 
 # sweep_test(NAME SOURCES files... DEPS targets... [LABELS labels...] [TIMEOUT seconds])

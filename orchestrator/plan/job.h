@@ -67,9 +67,9 @@ struct Job {
   std::string authorization;
   std::vector<std::string> deviations;
 
-  std::string recipe;                  // path relative to the checkout
-  std::vector<Setting> engine_flags;   // from the recipe's engine section, in file order
-  std::vector<Setting> environment;    // from the recipe, in file order
+  std::string recipe;                 // path relative to the checkout
+  std::vector<Setting> engine_flags;  // from the recipe's engine section, in file order
+  std::vector<Setting> environment;   // from the recipe, in file order
 };
 
 nlohmann::json to_json(const Job& job);
