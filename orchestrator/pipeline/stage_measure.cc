@@ -182,11 +182,14 @@ diag::Result<json> put_load(const Line& line, Server& server, const WeightsOutco
   if (!writer) return diag::fail(std::move(writer).error());
   Watch watch(line.progress);
   Readings readings;
+  if (line.job.warm_up_requests == 0) readings.before = read_counters(line, server.base_url);
   auto measured = loadgen::run_closed_loop(
-      load_spec(line, server, std::move(*tokens)),
-      {.sample = [&](const sample::Sample& s) { return writer->write(s); },
-       .progress = [&](const loadgen::Progress& now) { watch.on(now); },
-       .before_measured = [&] { readings.before = read_counters(line, server.base_url); }},
+      load_spec(line, server, std::move(*tokens)), [&](const sample::Sample& s) { return writer->write(s); },
+      [&](const loadgen::Progress& now) {
+        watch.on(now);
+        const bool warm = now.phase == sample::Phase::kWarmUp && now.finished == now.total && now.in_flight == 0;
+        if (warm && !readings.before) readings.before = read_counters(line, server.base_url);
+      },
       line.stop);
   if (!measured) return diag::fail(std::move(measured).error());
   if (auto reason = broken_off(*measured, server, line.folder)) {
