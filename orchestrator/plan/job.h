@@ -61,6 +61,8 @@ struct Job {
   int64_t num_draft_tokens = 0;
   Acceptance acceptance;
   bool exact_lengths = true;
+  int64_t requests = 0;          // measured ones
+  int64_t warm_up_requests = 0;  // before them, at the same shape
 
   Status status = Status::kReady;
   bool research_only = false;
