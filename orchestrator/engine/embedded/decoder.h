@@ -36,8 +36,8 @@ class Decoder {
 
   Sequence make_sequence() const;
 
-  // Runs all tokens; their records are in the cache afterwards. Rows of a segment are results for its tokens; they depend
-  // on the tokens of their own sequence only. `query_tokens` is the kernel's s_q, 1 to 16.
+  // Runs all tokens; their records are in the cache afterwards. Rows of a segment are results for its tokens; they
+  // depend on the tokens of their own sequence only. `query_tokens` is the kernel's s_q, 1 to 16.
   diag::Result<diag::Done> forward(std::span<const Segment> segments, int32_t query_tokens);
 
   // The row of token `offset` of segment `segment` of the last forward().

@@ -67,8 +67,8 @@ void Decoder::project(int64_t layer, int64_t first_row, int64_t rows) {
     float* const latent = latents + r * stride;
     rms_norm(latent, weights.kv_norm.data(), config_.head_dim, config_.rms_norm_eps, latent);
     rope_.rotate(latent + config_.nope_head_dim(), row.position);
-    pool.write(row.sequence->blocks[static_cast<size_t>(row.position / pool.page_size)],
-               row.position % pool.page_size, latent, config_.nope_head_dim());
+    pool.write(row.sequence->blocks[static_cast<size_t>(row.position / pool.page_size)], row.position % pool.page_size,
+               latent, config_.nope_head_dim());
   }
 }
 
@@ -150,7 +150,8 @@ void Decoder::compress_group(int64_t layer, const Segment& segment, int64_t firs
   const int64_t place = group % cache.compressed.page_size;
   cache.compressed.write(page, place, sum, config_.nope_head_dim());
   float* const keys = cache.index_keys.page(page);
-  for (int64_t d = 0; d < config_.index_head_dim; ++d) keys[d * cache.index_keys.stride + place] = sum[config_.head_dim + d];
+  for (int64_t d = 0; d < config_.index_head_dim; ++d)
+    keys[d * cache.index_keys.stride + place] = sum[config_.head_dim + d];
 }
 
 void Decoder::remember_inputs(int64_t layer, std::span<const Segment> segments) {

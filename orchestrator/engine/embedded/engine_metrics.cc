@@ -24,7 +24,8 @@ std::string escaped(std::string_view value) {
 
 class MetricWriter {
  public:
-  explicit MetricWriter(const std::string& model_name) : label_(fmt::format("model_name=\"{}\"", escaped(model_name))) {}
+  explicit MetricWriter(const std::string& model_name)
+      : label_(fmt::format("model_name=\"{}\"", escaped(model_name))) {}
 
   void begin(std::string_view name, std::string_view type, std::string_view help) {
     name_ = name;
@@ -66,7 +67,8 @@ std::string metrics_text(const MetricValues& values, int64_t num_draft_tokens, c
   writer.value(values.finished_stop, ",finished_reason=\"stop\"");
   writer.value(values.finished_abort, ",finished_reason=\"abort\"");
   writer.value(values.finished_error, ",finished_reason=\"error\"");
-  writer.single("prefix_cache_queries_total", "counter", "Prompt tokens looked up in a prefix cache; there is none.", 0);
+  writer.single("prefix_cache_queries_total", "counter", "Prompt tokens looked up in a prefix cache; there is none.",
+                0);
   writer.single("prefix_cache_hits_total", "counter", "Prompt tokens found in a prefix cache; there is none.", 0);
   writer.single("num_requests_running", "gauge", "Requests in the batch.", values.running);
   writer.single("num_requests_waiting", "gauge", "Requests that wait for a place or for cache blocks.", values.waiting);

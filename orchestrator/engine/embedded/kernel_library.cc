@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kWorkspaceAlignment = 64;
 
 struct AlignedDelete {
-  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kWorkspaceAlignment}); }
+  void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{kWorkspaceAlignment}); }
 };
 
 }  // namespace
@@ -69,9 +69,9 @@ struct KernelLibrary::State {
   }
 
   diag::Result<diag::Done> failure(const char* call, flashmla_status status) const {
-    return diag::fail(diag::RuleId::embedded_kernel_failed,
-                      fmt::format("{} failed: {}: {}", call, status_text(status),
-                                  context != nullptr ? error_message(context) : ""));
+    return diag::fail(
+        diag::RuleId::embedded_kernel_failed,
+        fmt::format("{} failed: {}: {}", call, status_text(status), context != nullptr ? error_message(context) : ""));
   }
 };
 

@@ -22,12 +22,13 @@ int64_t round_up(int64_t value, int64_t multiple) {
 
 ZeroedMemory::ZeroedMemory(size_t bytes) {
   if (bytes == 0) return;
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  memory_ = std::unique_ptr<std::byte, Unmap>(static_cast<std::byte*>(memory), Unmap{bytes});
+  memory_ = std::unique_ptr<std::byte, UnmapMemory>(static_cast<std::byte*>(memory), UnmapMemory{bytes});
 }
 
-void ZeroedMemory::Unmap::operator()(std::byte* memory) const {
+void UnmapMemory::operator()(std::byte* memory) const {
   ::munmap(memory, bytes);
 }
 

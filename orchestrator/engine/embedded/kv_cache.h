@@ -1,5 +1,5 @@
-// The paged KV cache. One block number stands for the same place in the pools of all layers: kv_block_size tokens of the
-// window cache, and the compressed latents and index keys of those tokens where the layer has them.
+// The paged KV cache. One block number stands for the same place in the pools of all layers: kv_block_size tokens of
+// the window cache, and the compressed latents and index keys of those tokens where the layer has them.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,11 @@
 
 namespace sweep::engine::embedded {
 
+struct UnmapMemory {
+  size_t bytes = 0;
+  void operator()(std::byte* memory) const;
+};
+
 // Zeroed memory from the system, given page by page when first touched.
 class ZeroedMemory {
  public:
@@ -20,11 +25,7 @@ class ZeroedMemory {
   std::byte* data() const { return memory_.get(); }
 
  private:
-  struct Unmap {
-    size_t bytes = 0;
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte, Unmap> memory_;
+  std::unique_ptr<std::byte, UnmapMemory> memory_;
 };
 
 // A pool of V4_584 records.

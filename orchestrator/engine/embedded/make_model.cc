@@ -25,7 +25,8 @@ std::string generation_config_text(const ModelConfig& config) {
   json["bos_token_id"] = config.bos_token_id;
   json["eos_token_id"] = config.eos_token_id;
   json["pad_token_id"] = config.pad_token_id;
-  json["do_sample"] = false;
+  json["do_sample"] = true;
+  json["temperature"] = 1.0;
   return json.dump(2) + "\n";
 }
 
@@ -128,8 +129,10 @@ diag::Result<diag::Done> make_model(const fs::path& folder, const MakeModelOptio
   const fs::path target = without_trailing_slash(fs::absolute(folder, error).lexically_normal());
   const auto files = model_files(options);
   switch (inspect(target, files)) {
-    case Existing::kSame: return diag::Done{};
-    case Existing::kAbsent: break;
+    case Existing::kSame:
+      return diag::Done{};
+    case Existing::kAbsent:
+      break;
     case Existing::kOther:
       return diag::fail(diag::RuleId::embedded_model_exists,
                         fmt::format("\"{}\" already holds something other than this model", folder.string()),

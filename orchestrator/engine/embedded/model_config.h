@@ -21,17 +21,17 @@ struct ModelConfig {
   int64_t max_position_embeddings = 16384;
 
   int64_t num_attention_heads = 8;
-  int64_t head_dim = 512;         // the latent: NoPE part first, then the RoPE part
+  int64_t head_dim = 512;  // the latent: NoPE part first, then the RoPE part
   int64_t qk_rope_head_dim = 64;
   int64_t q_lora_rank = 64;
-  int64_t o_groups = 4;           // groups of heads with an output projection of their own
-  int64_t o_lora_rank = 32;       // columns of one group's projection
-  int64_t sliding_window = 128;   // newest tokens a query sees, itself included
+  int64_t o_groups = 4;                           // groups of heads with an output projection of their own
+  int64_t o_lora_rank = 32;                       // columns of one group's projection
+  int64_t sliding_window = 128;                   // newest tokens a query sees, itself included
   std::vector<int64_t> compress_ratios = {0, 4};  // per layer; 0 = window only, r = one latent per r tokens besides
   int64_t index_n_heads = 4;
   int64_t index_head_dim = 32;
-  int64_t index_topk = 512;       // compressed latents a query sees
-  int64_t kv_block_size = 256;    // tokens per page of the KV cache
+  int64_t index_topk = 512;     // compressed latents a query sees
+  int64_t kv_block_size = 256;  // tokens per page of the KV cache
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
 

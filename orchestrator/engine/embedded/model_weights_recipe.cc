@@ -62,8 +62,8 @@ std::vector<int64_t> predecessors(const ModelConfig& config, uint64_t seed) {
   const auto next = successors(config, seed);
   std::vector<int64_t> result(next.size(), -1);
   for (size_t id = 0; id < next.size(); ++id) {
-    const bool in_cycle = static_cast<int64_t>(id) == config.eos_token_id ||
-                          static_cast<int64_t>(id) >= first_word_id(config);
+    const bool in_cycle =
+        static_cast<int64_t>(id) == config.eos_token_id || static_cast<int64_t>(id) >= first_word_id(config);
     if (in_cycle) result[static_cast<size_t>(next[id])] = static_cast<int64_t>(id);
   }
   return result;

@@ -125,15 +125,14 @@ diag::Result<std::map<std::string, Tensor>> parse_safetensors(std::string_view c
     if (auto problem = read_entry(key, json, entry); !problem.empty()) return refuse(problem);
     entries.push_back(std::move(entry));
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   uint64_t reached = 0;
   std::map<std::string, Tensor> tensors;
   for (auto& entry : entries) {
     if (entry.begin != reached || entry.end > data.size()) {
-      return refuse(fmt::format("tensor \"{}\" overlaps another, leaves a hole or ends beyond the file",
-                                entry.tensor.spec.name));
+      return refuse(
+          fmt::format("tensor \"{}\" overlaps another, leaves a hole or ends beyond the file", entry.tensor.spec.name));
     }
     reached = entry.end;
     entry.tensor.bytes = std::string(data.substr(entry.begin, entry.end - entry.begin));

@@ -1,5 +1,5 @@
-// The arithmetic inner loops, chosen once for the machine at hand. Every output element is one chain of multiply-adds in
-// the order of the inner dimension, whatever the number of rows: a row's result does not depend on its neighbours.
+// The arithmetic inner loops, chosen once for the machine at hand. Every output element is one chain of multiply-adds
+// in the order of the inner dimension, whatever the number of rows: a row's result does not depend on its neighbours.
 #pragma once
 
 #include <cstdint>

@@ -47,10 +47,10 @@ void add_dspark(const ModelConfig& config, std::vector<TensorSpec>& tensors) {
   tensors.push_back({"dspark.mlp.up_proj.weight", Dtype::kBf16, {intermediate, hidden}});
   tensors.push_back({"dspark.mlp.down_proj.weight", Dtype::kBf16, {hidden, intermediate}});
   tensors.push_back({"dspark.norm.weight", Dtype::kF32, {hidden}});
-  tensors.push_back({"dspark.markov_head.markov_w1.weight", Dtype::kBf16,
-                     {config.vocab_size, config.dspark_markov_rank}});
-  tensors.push_back({"dspark.markov_head.markov_w2.weight", Dtype::kBf16,
-                     {config.vocab_size, config.dspark_markov_rank}});
+  tensors.push_back(
+      {"dspark.markov_head.markov_w1.weight", Dtype::kBf16, {config.vocab_size, config.dspark_markov_rank}});
+  tensors.push_back(
+      {"dspark.markov_head.markov_w2.weight", Dtype::kBf16, {config.vocab_size, config.dspark_markov_rank}});
 }
 
 }  // namespace

@@ -198,11 +198,16 @@ size_t sequence_length(unsigned char first) {
 // Whether `next` may be the second byte after `first`: excludes overlong forms, surrogates and values above U+10FFFF.
 bool is_second_byte(unsigned char first, unsigned char next) {
   switch (first) {
-    case 0xE0: return next >= 0xA0 && next < 0xC0;
-    case 0xED: return next >= 0x80 && next < 0xA0;
-    case 0xF0: return next >= 0x90 && next < 0xC0;
-    case 0xF4: return next >= 0x80 && next < 0x90;
-    default: return next >= 0x80 && next < 0xC0;
+    case 0xE0:
+      return next >= 0xA0 && next < 0xC0;
+    case 0xED:
+      return next >= 0x80 && next < 0xA0;
+    case 0xF0:
+      return next >= 0x90 && next < 0xC0;
+    case 0xF4:
+      return next >= 0x80 && next < 0x90;
+    default:
+      return next >= 0x80 && next < 0xC0;
   }
 }
 

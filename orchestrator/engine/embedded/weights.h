@@ -33,8 +33,8 @@ struct MlpWeights {
   int64_t up_offset = 0;  // column where up begins
 };
 
-// What a layer with compressed latents has besides: all projections of the hidden state in one matrix, whose columns are
-// [latent | index key | gate | index weights].
+// What a layer with compressed latents has besides: all projections of the hidden state in one matrix, whose columns
+// are [latent | index key | gate | index weights].
 struct CompressorWeights {
   int64_t ratio = 0;  // 0: the layer has no compressed latents, the rest is empty
   PackedMatrix projections;
