@@ -97,7 +97,7 @@ setup_fail() {
   printf '%s%s: error: %s\n' "$(setup_line_start)" "$setup_program" "$1" >&2
   if [[ ${2:-} == log && -s $setup_log ]]; then
     # What a parallel build prints after its first failure buries the reason.
-    { sed -n '/^FAILED: /,$p' "$setup_log" | head -n 40 | grep . || tail -n 30 "$setup_log"; } | sed 's/^/  | /' >&2
+    { sed -n '/^FAILED: /,$p' "$setup_log" | head -n 40 | grep . || tail -n 15 "$setup_log"; } | sed 's/^/  | /' >&2
     printf '%s: the whole log: %s\n' "$setup_program" "$setup_log" >&2
   fi
   exit 3
@@ -124,7 +124,7 @@ setup_run() {
       step="$setup_program: $what: $step"
       printf '\r\033[K%s' "${step:0:$((${COLUMNS:-80} - 1))}" >&2
     elif ((first || SECONDS - shown >= 20)); then
-      if ((first)); then setup_say "$what"; else setup_say "$what: ${step%% *} after $((SECONDS - began)) s"; fi
+      if ((first)); then setup_say "$what"; else setup_say "$what: $step ($((SECONDS - began)) s)"; fi
       shown=$SECONDS
     fi
     first=0
