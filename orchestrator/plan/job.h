@@ -61,15 +61,17 @@ struct Job {
   int64_t num_draft_tokens = 0;
   Acceptance acceptance;
   bool exact_lengths = true;
+  int64_t requests = 0;          // measured ones
+  int64_t warm_up_requests = 0;  // before them, at the same shape
 
   Status status = Status::kReady;
   bool research_only = false;
   std::string authorization;
   std::vector<std::string> deviations;
 
-  std::string recipe;                  // path relative to the checkout
-  std::vector<Setting> engine_flags;   // from the recipe's engine section, in file order
-  std::vector<Setting> environment;    // from the recipe, in file order
+  std::string recipe;                 // path relative to the checkout
+  std::vector<Setting> engine_flags;  // from the recipe's engine section, in file order
+  std::vector<Setting> environment;   // from the recipe, in file order
 };
 
 nlohmann::json to_json(const Job& job);
