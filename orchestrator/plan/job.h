@@ -62,7 +62,7 @@ struct Job {
   Acceptance acceptance;
   bool exact_lengths = true;
   int64_t requests = 0;          // measured ones
-  int64_t warm_up_requests = 0;  // before them, at the same shape
+  int64_t warmup_requests = 0;  // before them, at the same shape
 
   Status status = Status::kReady;
   bool research_only = false;
