@@ -241,7 +241,7 @@ flashmla_status check_workspace(const void* workspace, size_t bytes, size_t need
     return error.set(FLASHMLA_WORKSPACE_TOO_SMALL, "\"workspace_bytes\" is %zu, this call needs %zu", bytes, needed);
   }
   if (workspace == nullptr) return error.set(FLASHMLA_INVALID_ARGUMENT, "\"workspace\" is null");
-  if (!is_aligned(workspace, static_cast<size_t>(kWorkspaceAlignment))) {
+  if (!is_aligned(workspace, kWorkspaceAlignment)) {
     return error.set(FLASHMLA_INVALID_ARGUMENT, "\"workspace\" is not aligned to %d bytes",
                      static_cast<int>(kWorkspaceAlignment));
   }

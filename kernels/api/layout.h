@@ -11,7 +11,7 @@ namespace flashmla {
 constexpr int32_t kValueDims = 512;       // d_v of every format, and of dense decode
 constexpr int32_t kDenseDimsShort = 512;  // d_qk of dense decode: V is the whole key
 constexpr int32_t kDenseDimsLong = 576;   // d_qk of dense decode: V is the first 512 dimensions
-constexpr int64_t kWorkspaceAlignment = 64;
+constexpr size_t kWorkspaceAlignment = 64;
 
 // A page holds page_size data rows and then page_size scale rows; V32_656 keeps its scales inside the data row.
 struct RecordLayout {

@@ -7,6 +7,8 @@
 namespace flashmla::cpu {
 namespace {
 
+constexpr int64_t kAlignment = kWorkspaceAlignment;
+
 constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -19,7 +21,7 @@ class Carver {
   template <typename T>
   T* take(int64_t count) {
     void* piece = next_;
-    next_ += round_up(count * int64_t{sizeof(T)}, kWorkspaceAlignment);
+    next_ += round_up(count * int64_t{sizeof(T)}, kAlignment);
     return static_cast<T*>(piece);
   }
 
@@ -28,7 +30,7 @@ class Carver {
 };
 
 int64_t piece(int64_t bytes) {
-  return round_up(bytes, kWorkspaceAlignment);
+  return round_up(bytes, kAlignment);
 }
 
 }  // namespace

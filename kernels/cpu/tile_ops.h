@@ -53,6 +53,12 @@ struct TileOps {
   void (*narrow)(const float* row, float factor, int32_t count, uint16_t* bf16);
 };
 
+// All 256 values of E4M3.
+struct E4m3Table {
+  float of[256];
+};
+extern const E4m3Table kE4m3Values;
+
 extern const TileOps kGenericTileOps;
 #if defined(__x86_64__)
 extern const TileOps kAvx2TileOps;

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/tile_ops.h"
 
@@ -19,13 +20,24 @@ uint16_t to_bf16(float value) {
 }
 
 // E4M3: sign, 4 exponent bits with bias 7, 3 mantissa bits; no infinities, only 0x7f and 0xff are NaN.
-float e4m3_value(uint8_t bits) {
-  const int exponent = (bits >> 3) & 15;
-  const int mantissa = bits & 7;
-  const float sign = (bits & 0x80) != 0 ? -1.0F : 1.0F;
-  if (exponent == 15 && mantissa == 7) return std::nanf("");
-  if (exponent == 0) return sign * static_cast<float>(mantissa) * 0x1p-9F;
-  return sign * std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+constexpr float e4m3_value_of(int code) {
+  const int exponent = (code >> 3) & 15;
+  const int mantissa = code & 7;
+  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
+  float value = exponent == 0 ? static_cast<float>(mantissa) : static_cast<float>(8 + mantissa);
+  for (int i = exponent == 0 ? 1 : exponent; i > 1; --i) value *= 2;
+  value *= 0x1p-9F;
+  return (code & 0x80) != 0 ? -value : value;
+}
+
+constexpr E4m3Table make_e4m3_table() {
+  E4m3Table table{};
+  for (int code = 0; code < 256; ++code) table.of[code] = e4m3_value_of(code);
+  return table;
+}
+
+float e4m3_value(uint8_t code) {
+  return kE4m3Values.of[code];
 }
 
 // E2M1: sign, 2 exponent bits with bias 1, 1 mantissa bit.
@@ -128,6 +140,8 @@ void narrow(const float* row, float factor, int32_t count, uint16_t* bf16) {
 }
 
 }  // namespace
+
+constinit const E4m3Table kE4m3Values = make_e4m3_table();
 
 const TileOps kGenericTileOps = {"generic", widen, dequantise, score, softmax, accumulate, narrow};
 

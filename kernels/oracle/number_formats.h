@@ -23,9 +23,9 @@ inline double e4m3_value(uint8_t code) {
   if (exponent == 15 && fraction == 7) {
     value = std::numeric_limits<double>::quiet_NaN();
   } else if (exponent == 0) {
-    value = fraction / 8.0 * std::exp2(-6);
+    value = std::ldexp(fraction, -9);
   } else {
-    value = (1 + fraction / 8.0) * std::exp2(exponent - 7);
+    value = std::ldexp(8 + fraction, exponent - 10);
   }
   return (code & 0x80) != 0 ? -value : value;
 }
@@ -34,13 +34,13 @@ inline double e4m3_value(uint8_t code) {
 inline double e2m1_value(uint8_t code) {
   const int exponent = (code & 6) >> 1;
   const int fraction = code & 1;
-  const double value = exponent == 0 ? fraction * 0.5 : (1 + fraction * 0.5) * std::exp2(exponent - 1);
+  const double value = exponent == 0 ? fraction * 0.5 : std::ldexp(2 + fraction, exponent - 2);
   return (code & 8) != 0 ? -value : value;
 }
 
 // UE8M0: bias 127; all ones is NaN.
 inline double ue8m0_value(uint8_t code) {
-  return code == 255 ? std::numeric_limits<double>::quiet_NaN() : std::exp2(code - 127);
+  return code == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, code - 127);
 }
 
 }  // namespace flashmla::oracle

@@ -23,7 +23,6 @@ Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const
   Row row;
   row.out.assign(kValueDims, 0.0);
   row.abs_out.assign(kValueDims, 0.0);
-  row.tokens = static_cast<int64_t>(keys.size());
   row.lse = std::numeric_limits<double>::infinity();
   if (keys.empty()) return row;
   std::vector<double> scores;
@@ -37,7 +36,8 @@ Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const
     scores.push_back(scale * score);
     row.score_mass = std::max(row.score_mass, std::fabs(scale) * mass);
   }
-  const double maximum = *std::max_element(scores.begin(), scores.end());
+  double maximum = -std::numeric_limits<double>::infinity();
+  for (const double score : scores) maximum = std::fmax(maximum, score);
   double sum = 0;
   for (const double score : scores) sum += std::exp(score - maximum);
   row.lse = maximum + std::log(sum);
@@ -53,18 +53,23 @@ Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const
 }
 
 template <typename Params>
-std::vector<double> query_of(const Params& params, RowIndex row) {
-  const uint16_t* q = params.q + row.batch * params.q_batch_stride + row.token * params.q_token_stride +
-                      row.head * params.q_head_stride;
-  std::vector<double> values;
-  for (int32_t i = 0; i < params.d_qk; ++i) values.push_back(bf16_value(q[i]));
-  return values;
+std::vector<Row> attend_heads(const Params& params, const Tokens& keys, int32_t batch, int32_t token,
+                              const float* sinks) {
+  std::vector<Row> rows;
+  for (int32_t head = 0; head < params.num_heads; ++head) {
+    const uint16_t* q =
+        params.q + batch * params.q_batch_stride + token * params.q_token_stride + head * params.q_head_stride;
+    std::vector<double> query;
+    for (int32_t i = 0; i < params.d_qk; ++i) query.push_back(bf16_value(q[i]));
+    rows.push_back(attend(query, keys, params.softmax_scale, sinks != nullptr ? sinks + head : nullptr));
+  }
+  return rows;
 }
 
-void append_selection(const flashmla_sparse_kv& kv, RowIndex row, Tokens& tokens) {
+void append_selection(const flashmla_sparse_kv& kv, int32_t batch, int32_t token, Tokens& tokens) {
   if (kv.pool == nullptr || kv.topk == 0) return;
-  const int32_t* indices = kv.indices + row.batch * kv.indices_batch_stride + row.token * kv.indices_query_stride;
-  const int32_t count = kv.topk_length != nullptr ? kv.topk_length[row.batch] : kv.topk;
+  const int32_t* indices = kv.indices + batch * kv.indices_batch_stride + token * kv.indices_query_stride;
+  const int32_t count = kv.topk_length != nullptr ? kv.topk_length[batch] : kv.topk;
   for (int32_t i = 0; i < count; ++i) {
     if (indices[i] != -1) tokens.push_back(sparse_token(kv, indices[i]));
   }
@@ -112,27 +117,26 @@ std::vector<double> sparse_token(const flashmla_sparse_kv& kv, int32_t slot) {
   return values;
 }
 
-Row sparse_decode_row(const flashmla_sparse_decode_params& params, RowIndex row) {
+std::vector<Row> sparse_decode(const flashmla_sparse_decode_params& params, int32_t batch, int32_t token) {
   Tokens tokens;
-  append_selection(params.main, row, tokens);
-  append_selection(params.extra, row, tokens);
-  const float* sink = params.attn_sink != nullptr ? params.attn_sink + row.head : nullptr;
-  return attend(query_of(params, row), tokens, params.softmax_scale, sink);
+  append_selection(params.main, batch, token, tokens);
+  append_selection(params.extra, batch, token, tokens);
+  return attend_heads(params, tokens, batch, token, params.attn_sink);
 }
 
-Row dense_decode_row(const flashmla_dense_decode_params& params, RowIndex row) {
-  const int64_t hidden = params.causal != 0 ? params.s_q - 1 - row.token : 0;
-  const int64_t visible = params.seq_lens[row.batch] - hidden;
+std::vector<Row> dense_decode(const flashmla_dense_decode_params& params, int32_t batch, int32_t token) {
+  const int64_t hidden = params.causal != 0 ? params.s_q - 1 - token : 0;
+  const int64_t visible = params.seq_lens[batch] - hidden;
   Tokens tokens;
   for (int64_t position = 0; position < visible; ++position) {
-    const int64_t page = params.block_table[row.batch * params.block_table_stride + position / params.page_size];
-    const uint16_t* token =
+    const int64_t page = params.block_table[batch * params.block_table_stride + position / params.page_size];
+    const uint16_t* stored =
         params.kv + page * params.kv_page_stride + position % params.page_size * params.kv_token_stride;
     std::vector<double> values;
-    for (int32_t i = 0; i < params.d_qk; ++i) values.push_back(bf16_value(token[i]));
+    for (int32_t i = 0; i < params.d_qk; ++i) values.push_back(bf16_value(stored[i]));
     tokens.push_back(std::move(values));
   }
-  return attend(query_of(params, row), tokens, params.softmax_scale, nullptr);
+  return attend_heads(params, tokens, batch, token, nullptr);
 }
 
 }  // namespace flashmla::oracle

@@ -13,19 +13,14 @@ namespace flashmla::oracle {
 struct Row {
   std::vector<double> out;  // [512], not rounded
   double lse = 0;
-  // What an error of the output or the LSE is measured against (see gate/tolerance.h):
-  double score_mass = 0;        // max over tokens of |scale| * sum_i |q_i k_i|
+  // What the error of a kernel that computes in lower precision is in proportion to:
   std::vector<double> abs_out;  // [512] sum over tokens of weight * |v|
-  int64_t tokens = 0;
+  double score_mass = 0;        // max over tokens of |scale| * sum over dimensions of |q k|
 };
 
-struct RowIndex {
-  int32_t batch, token, head;
-};
-
-// The arguments must be valid. Reads q, the caches and the sink; never the outputs.
-Row sparse_decode_row(const flashmla_sparse_decode_params& params, RowIndex row);
-Row dense_decode_row(const flashmla_dense_decode_params& params, RowIndex row);
+// All heads of query token `token` of request `batch`. The arguments must be valid; outputs are not touched.
+std::vector<Row> sparse_decode(const flashmla_sparse_decode_params& params, int32_t batch, int32_t token);
+std::vector<Row> dense_decode(const flashmla_dense_decode_params& params, int32_t batch, int32_t token);
 
 // One token of a cache, dequantised: d_qk values.
 std::vector<double> sparse_token(const flashmla_sparse_kv& kv, int32_t slot);

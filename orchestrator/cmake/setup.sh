@@ -97,7 +97,7 @@ setup_fail() {
   printf '%s%s: error: %s\n' "$(setup_line_start)" "$setup_program" "$1" >&2
   if [[ ${2:-} == log && -s $setup_log ]]; then
     # What a parallel build prints after its first failure buries the reason.
-    { sed -n '/^FAILED: /,$p' "$setup_log" | head -n 40 | grep . || tail -n 30 "$setup_log"; } | sed 's/^/  | /' >&2
+    { sed -n '/^FAILED: /,$p' "$setup_log" | head -n 40 | grep . || tail -n 15 "$setup_log"; } | sed 's/^/  | /' >&2
     printf '%s: the whole log: %s\n' "$setup_program" "$setup_log" >&2
   fi
   exit 3
@@ -124,7 +124,7 @@ setup_run() {
       step="$setup_program: $what: $step"
       printf '\r\033[K%s' "${step:0:$((${COLUMNS:-80} - 1))}" >&2
     elif ((first || SECONDS - shown >= 20)); then
-      if ((first)); then setup_say "$what"; else setup_say "$what: ${step%% *} after $((SECONDS - began)) s"; fi
+      if ((first)); then setup_say "$what"; else setup_say "$what: $step ($((SECONDS - began)) s)"; fi
       shown=$SECONDS
     fi
     first=0
@@ -156,6 +156,13 @@ setup_field() {
   local -a fields
   IFS='|' read -ra fields <<<"$2"
   printf '%s' "${fields[$1 - 1]}"
+}
+
+# setup_any_of COMMAND...: true when one of them is on PATH.
+setup_any_of() {
+  local name
+  for name in "$@"; do if type -P "$name" >/dev/null; then return 0; fi; done
+  return 1
 }
 
 # setup_require [tests]: leaves the compiler in setup_compiler, or ends with a list of what to install.
@@ -199,7 +206,7 @@ setup_look() {
     i=$((i + 1))
   done
   setup_new_cmake || setup_missing+=("CMake $setup_oldest_cmake or newer||cmake|cmake|cmake")
-  type -P ninja ninja-build make >/dev/null || setup_missing+=("ninja or make||ninja-build|ninja-build|ninja")
+  setup_any_of ninja ninja-build make || setup_missing+=("ninja or make||ninja-build|ninja-build|ninja")
   local git_row="git||git|git|git"
   if ! type -P git >/dev/null; then
     if [[ -n $with_tests ]]; then setup_missing+=("$git_row"); else setup_wanted+=("$git_row"); fi
@@ -359,14 +366,14 @@ setup_configure() {
   werror=${SWEEPCTL_WERROR:-$(setup_cached "$preset" SWEEPCTL_WERROR)}
   if [[ -z $generator ]]; then
     generator='Unix Makefiles'
-    if type -P ninja ninja-build >/dev/null; then generator=Ninja; fi
+    if setup_any_of ninja ninja-build; then generator=Ninja; fi
     # The cache is only of use if it can be written.
     if type -P ccache >/dev/null && ccache --show-stats >/dev/null 2>&1; then launcher=ccache; fi
-    [[ -n ${CXX:-} ]] || options+=(-DCMAKE_CXX_COMPILER="$setup_compiler")
   elif [[ -n $launcher ]] && ! type -P "$launcher" >/dev/null; then
     launcher=''
   fi
   [[ -z $with_tests ]] || tests=ON
+  [[ -n ${CXX:-} ]] || options+=(-DCMAKE_CXX_COMPILER="$setup_compiler")
   options+=(-G "$generator" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" -DSWEEPCTL_BUILD_TESTS="${tests:-OFF}"
     -DSWEEPCTL_WERROR="${werror:-OFF}")
   if ! setup_is_configured "$preset" "${options[*]}"; then
@@ -386,9 +393,8 @@ setup_forget_other_setup() {
   compiler=$(setup_cached "$preset" CMAKE_CXX_COMPILER)
   generator=$(setup_cached "$preset" CMAKE_GENERATOR)
   [[ $generator != Ninja ]] || tool=$(setup_cached "$preset" CMAKE_MAKE_PROGRAM)
-  if [[ $home == "$setup_root" && -x $compiler ]] && type -P "$tool" >/dev/null &&
-    { [[ ! -e $folder/.setup-environment ]] || [[ $(<"$folder/.setup-environment") == "$(setup_environment)" ]]; } &&
-    { [[ -z ${CXX:-} ]] || [[ $compiler -ef $setup_compiler ]]; }; then
+  if [[ $home == "$setup_root" && $compiler -ef $setup_compiler ]] && type -P "$tool" >/dev/null &&
+    { [[ ! -e $folder/.setup-environment ]] || [[ $(<"$folder/.setup-environment") == "$(setup_environment)" ]]; }; then
     return 0
   fi
   setup_say "the checkout, the compiler or the build tool changed: configuring anew"
