@@ -1,0 +1,54 @@
+// What is asked of a server, and what came back.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sweep::http {
+
+struct Header {
+  std::string name;
+  std::string value;
+};
+
+// Zero means no limit. Each limit has its own diagnostic.
+struct Timeouts {
+  std::chrono::milliseconds connect{10'000};
+  std::chrono::milliseconds first_byte{0};  // from the start of the request to the first byte of the body
+  std::chrono::milliseconds idle{0};        // between two reads, once the body has begun
+  std::chrono::milliseconds total{0};
+};
+
+enum class Method : uint8_t { kGet, kHead, kPost };
+
+struct Request {
+  std::string url;  // http:// or https://
+  std::vector<Header> headers = {};
+  std::string body = {};  // of a POST
+  Timeouts timeouts = {};
+  uint64_t max_bytes = uint64_t{64} << 20;  // of the reply's body
+  bool follow_redirects = false;            // at most five; credentials stay with the first host
+  std::filesystem::path ca_file = {};       // authorities to trust instead of the system's
+};
+
+struct ReplyHead {
+  int status = 0;                    // 0: none arrived
+  std::vector<Header> headers = {};  // names in lower case, in order of arrival
+
+  // The last value of a header, empty if absent. `name` in lower case.
+  std::string_view header(std::string_view name) const;
+};
+
+struct Response {
+  ReplyHead head;
+  std::string body;
+};
+
+// The URL without user, password, query and fragment, which may hold secrets: what messages show.
+std::string display_url(const std::string& url);
+
+}  // namespace sweep::http

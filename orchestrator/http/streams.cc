@@ -1,0 +1,315 @@
+#include "orchestrator/http/streams.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "orchestrator/base/clock.h"
+#include "orchestrator/base/file.h"
+#include "orchestrator/http/transfer.h"
+
+namespace sweep::http {
+
+namespace {
+constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
+// Our own limits are looked at this often: precise enough for limits of seconds, and cheap with a thousand streams.
+constexpr int64_t kExpiryCheckMs = 20;
+constexpr int kEventsPerWait = 256;
+}  // namespace
+
+// libcurl's multi interface on epoll: the cost of a wake-up does not grow with the number of idle streams.
+class Streams::State {
+ public:
+  static diag::Result<std::unique_ptr<State>> open(std::stop_token stop);
+
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+
+  Id start(Method method, Request request, StreamCallbacks callbacks);
+  void cancel(Id id);
+  size_t active() const { return streams_.size(); }
+  void poll(std::chrono::milliseconds longest);
+
+ private:
+  struct Stream {
+    Id id = 0;
+    StreamCallbacks callbacks;
+    std::unique_ptr<Transfer> transfer;
+    bool added = false;
+    bool head_given = false;
+  };
+  struct Received {
+    Id id = 0;
+    int64_t ns = 0;
+    size_t offset = 0;
+    size_t size = 0;
+  };
+  struct Ending {
+    Id id = 0;
+    std::optional<diag::Diagnostic> error;
+  };
+
+  State(CURLM* multi, base::FileDescriptor epoll, base::FileDescriptor wake, std::stop_token stop);
+
+  static int on_socket(CURL* easy, curl_socket_t socket, int what, void* self, void* socket_data);
+  static int on_timer(CURLM* multi, long timeout_ms, void* self);
+  void drive(curl_socket_t socket, int events);
+  void drive_timer();
+  void expire();
+  void collect_finished();
+  void deliver();
+  void deliver_bytes();
+  void end(Ending ending);
+  int wait_ms(std::chrono::milliseconds longest) const;
+
+  CURLM* multi_;
+  base::FileDescriptor epoll_;
+  base::FileDescriptor wake_;
+  std::stop_token stop_;
+  int64_t curl_timer_ns_ = -1;  // -1: libcurl waits for no timer
+  int64_t next_expiry_check_ns_ = 0;
+  Id next_id_ = 1;
+  std::unordered_map<Id, Stream> streams_;
+  std::vector<Received> received_;
+  std::string received_bytes_;
+  std::vector<Ending> endings_;
+  std::stop_callback<std::function<void()>> wake_on_stop_;  // last: it uses wake_
+};
+
+diag::Result<std::unique_ptr<Streams::State>> Streams::State::open(std::stop_token stop) {
+  const auto no_resources = [] {
+    return diag::fail(diag::RuleId::http_no_resources,
+                      fmt::format("cannot watch connections: {}", std::generic_category().message(errno)));
+  };
+  initialise_curl();
+  base::FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.is_open()) return no_resources();
+  base::FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.is_open()) return no_resources();
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wake.get();
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) return no_resources();
+  CURLM* multi = curl_multi_init();
+  if (multi == nullptr) return no_resources();
+  return std::unique_ptr<State>(new State(multi, std::move(epoll), std::move(wake), std::move(stop)));
+}
+
+Streams::State::State(CURLM* multi, base::FileDescriptor epoll, base::FileDescriptor wake, std::stop_token stop)
+    : multi_(multi),
+      epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
+      stop_(std::move(stop)),
+      wake_on_stop_(stop_, [this] {
+        const uint64_t one = 1;
+        // A full counter means that the wake-up is already pending.
+        [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+      }) {
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &State::on_socket);
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, static_cast<void*>(this));
+  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &State::on_timer);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, static_cast<void*>(this));
+}
+
+Streams::State::~State() {
+  for (auto& [id, stream] : streams_)
+    if (stream.added) curl_multi_remove_handle(multi_, stream.transfer->handle());
+  streams_.clear();
+  curl_multi_cleanup(multi_);
+}
+
+int Streams::State::on_socket(CURL*, curl_socket_t socket, int what, void* self, void* socket_data) {
+  auto& state = *static_cast<State*>(self);
+  if (what == CURL_POLL_REMOVE) {
+    ::epoll_ctl(state.epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+    return 0;
+  }
+  epoll_event event{};
+  event.data.fd = socket;
+  if ((what & CURL_POLL_IN) != 0) event.events |= EPOLLIN;
+  if ((what & CURL_POLL_OUT) != 0) event.events |= EPOLLOUT;
+  // Any pointer that is not null marks a socket which is already being watched.
+  const int operation = socket_data == nullptr ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (::epoll_ctl(state.epoll_.get(), operation, socket, &event) != 0) return -1;
+  curl_multi_assign(state.multi_, socket, self);
+  return 0;
+}
+
+int Streams::State::on_timer(CURLM*, long timeout_ms, void* self) {
+  static_cast<State*>(self)->curl_timer_ns_ =
+      timeout_ms < 0 ? -1 : base::monotonic_ns() + timeout_ms * kNanosecondsPerMillisecond;
+  return 0;
+}
+
+Streams::Id Streams::State::start(Method method, Request request, StreamCallbacks callbacks) {
+  const Id id = next_id_++;
+  Stream& stream = streams_[id];
+  stream.id = id;
+  stream.callbacks = std::move(callbacks);
+  stream.transfer =
+      std::make_unique<Transfer>(method, std::move(request), [this, id](std::string_view bytes, int64_t received_ns) {
+        received_.push_back({.id = id, .ns = received_ns, .offset = received_bytes_.size(), .size = bytes.size()});
+        received_bytes_.append(bytes);
+      });
+  if (stream.transfer->rejected()) {
+    endings_.push_back({id, stream.transfer->rejected()});
+  } else if (stop_.stop_requested()) {
+    endings_.push_back({id, stream.transfer->cancelled()});
+  } else if (curl_easy_setopt(stream.transfer->handle(), CURLOPT_PRIVATE, static_cast<void*>(&stream)) == CURLE_OK &&
+             curl_multi_add_handle(multi_, stream.transfer->handle()) == CURLM_OK) {
+    stream.added = true;
+    drive_timer();
+  } else {
+    endings_.push_back({id, stream.transfer->failure(CURLE_OUT_OF_MEMORY)});
+  }
+  return id;
+}
+
+void Streams::State::cancel(Id id) {
+  const auto found = streams_.find(id);
+  if (found != streams_.end()) endings_.push_back({id, found->second.transfer->cancelled()});
+}
+
+void Streams::State::drive(curl_socket_t socket, int events) {
+  int running = 0;
+  curl_multi_socket_action(multi_, socket, events, &running);
+}
+
+void Streams::State::drive_timer() {
+  if (curl_timer_ns_ < 0 || curl_timer_ns_ > base::monotonic_ns()) return;
+  curl_timer_ns_ = -1;
+  drive(CURL_SOCKET_TIMEOUT, 0);
+}
+
+int Streams::State::wait_ms(std::chrono::milliseconds longest) const {
+  if (!endings_.empty() || !received_.empty()) return 0;
+  int64_t wait = std::min<int64_t>(std::max<int64_t>(longest.count(), 0), kExpiryCheckMs);
+  if (curl_timer_ns_ >= 0) {
+    const int64_t until_timer_ns = std::max<int64_t>(0, curl_timer_ns_ - base::monotonic_ns());
+    wait = std::min(wait, (until_timer_ns + kNanosecondsPerMillisecond - 1) / kNanosecondsPerMillisecond);
+  }
+  return static_cast<int>(wait);
+}
+
+void Streams::State::poll(std::chrono::milliseconds longest) {
+  const int64_t until_ns = base::monotonic_ns() + longest.count() * kNanosecondsPerMillisecond;
+  bool something = false;
+  while (!something && !streams_.empty()) {
+    const int64_t now_ns = base::monotonic_ns();
+    const auto left = std::chrono::milliseconds((until_ns - now_ns) / kNanosecondsPerMillisecond);
+    std::array<epoll_event, kEventsPerWait> events;
+    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerWait, wait_ms(left));
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<size_t>(i)];
+      if (event.data.fd == wake_.get()) continue;  // stays readable: every later wait returns at once, as it should
+      int flags = 0;
+      if ((event.events & (EPOLLIN | EPOLLHUP)) != 0) flags |= CURL_CSELECT_IN;
+      if ((event.events & EPOLLOUT) != 0) flags |= CURL_CSELECT_OUT;
+      if ((event.events & EPOLLERR) != 0) flags |= CURL_CSELECT_ERR;
+      drive(event.data.fd, flags);
+    }
+    drive_timer();
+    expire();
+    collect_finished();
+    something = !endings_.empty() || !received_.empty();
+    deliver();
+    if (base::monotonic_ns() >= until_ns) break;
+  }
+}
+
+void Streams::State::expire() {
+  if (stop_.stop_requested()) {
+    for (auto& [id, stream] : streams_) endings_.push_back({id, stream.transfer->cancelled()});
+    return;
+  }
+  const int64_t now_ns = base::monotonic_ns();
+  if (now_ns < next_expiry_check_ns_) return;
+  next_expiry_check_ns_ = now_ns + kExpiryCheckMs * kNanosecondsPerMillisecond;
+  for (auto& [id, stream] : streams_)
+    if (auto expired = stream.transfer->expired(now_ns)) endings_.push_back({id, std::move(expired)});
+}
+
+void Streams::State::collect_finished() {
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    char* owner = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner);
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): libcurl types its user pointer as text
+    const auto& stream = *reinterpret_cast<const Stream*>(owner);
+    endings_.push_back({stream.id, stream.transfer->failure(message->data.result)});
+  }
+}
+
+void Streams::State::deliver() {
+  deliver_bytes();
+  // A callback may start a request that fails at once: that one is delivered by the next poll.
+  for (Ending& ending : std::exchange(endings_, {})) end(std::move(ending));
+}
+
+void Streams::State::deliver_bytes() {
+  const std::vector<Received> pieces = std::exchange(received_, {});
+  const std::string bytes = std::exchange(received_bytes_, {});
+  for (const Received& piece : pieces) {
+    const auto found = streams_.find(piece.id);
+    if (found == streams_.end()) continue;
+    Stream& stream = found->second;
+    if (!std::exchange(stream.head_given, true) && stream.callbacks.head)
+      stream.callbacks.head(stream.transfer->head());
+    if (stream.callbacks.bytes)
+      stream.callbacks.bytes(std::string_view(bytes).substr(piece.offset, piece.size), piece.ns);
+  }
+}
+
+void Streams::State::end(Ending ending) {
+  const auto found = streams_.find(ending.id);
+  if (found == streams_.end()) return;  // ended twice in one round, such as cancelled and complete: the first counts
+  Stream stream = std::move(found->second);
+  streams_.erase(found);
+  if (stream.added) curl_multi_remove_handle(multi_, stream.transfer->handle());
+  const bool began = stream.transfer->head().status != 0;
+  if (began && !stream.head_given && stream.callbacks.head) stream.callbacks.head(stream.transfer->head());
+  if (stream.callbacks.end)
+    stream.callbacks.end(
+        {.head = stream.transfer->head(), .error = std::move(ending.error), .ended_ns = base::monotonic_ns()});
+}
+
+diag::Result<Streams> Streams::open(std::stop_token stop) {
+  auto state = State::open(std::move(stop));
+  if (!state) return diag::fail(std::move(state).error());
+  return Streams(std::move(*state));
+}
+
+Streams::Streams(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Streams::Streams(Streams&&) noexcept = default;
+Streams& Streams::operator=(Streams&&) noexcept = default;
+Streams::~Streams() = default;
+
+Streams::Id Streams::start(Method method, Request request, StreamCallbacks callbacks) {
+  return state_->start(method, std::move(request), std::move(callbacks));
+}
+
+void Streams::cancel(Id id) {
+  state_->cancel(id);
+}
+
+size_t Streams::active() const {
+  return state_->active();
+}
+
+void Streams::poll(std::chrono::milliseconds longest) {
+  state_->poll(longest);
+}
+
+}  // namespace sweep::http

@@ -1,0 +1,69 @@
+// One request in the hands of libcurl. Internal to this module.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/http/request.h"
+
+namespace sweep::http {
+
+// curl_global_init, once in the life of the process.
+void initialise_curl();
+
+class Transfer {
+ public:
+  // Called by libcurl with bytes just received.
+  using Receive = std::function<void(std::string_view bytes, int64_t received_ns)>;
+
+  Transfer(Method method, Request request, Receive receive);
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  ~Transfer();
+
+  // Why the request cannot be sent at all.
+  const std::optional<diag::Diagnostic>& rejected() const { return rejected_; }
+
+  CURL* handle() const { return easy_; }
+  const ReplyHead& head() const { return head_; }
+
+  // The diagnostic of the limit that has passed at `now_ns`, if one has. The connect timeout is libcurl's.
+  std::optional<diag::Diagnostic> expired(int64_t now_ns) const;
+
+  // What libcurl's result means; nothing for success.
+  std::optional<diag::Diagnostic> failure(CURLcode code) const;
+
+  diag::Diagnostic cancelled() const;
+
+ private:
+  static size_t on_header(char* data, size_t size, size_t count, void* self);
+  static size_t on_body(char* data, size_t size, size_t count, void* self);
+  void configure();
+  void configure_url();
+  bool add_header_line(const std::string& line);
+  void take_header(std::string_view line);
+  std::string subject() const;
+
+  Method method_;
+  Request request_;
+  Receive receive_;
+  CURL* easy_ = nullptr;
+  curl_slist* header_list_ = nullptr;
+  std::array<char, CURL_ERROR_SIZE> error_text_{};
+  std::optional<diag::Diagnostic> rejected_;
+  ReplyHead head_;
+  uint64_t received_bytes_ = 0;
+  bool too_large_ = false;
+  int64_t started_ns_ = 0;
+  int64_t last_receive_ns_ = 0;  // 0 until the body begins
+};
+
+}  // namespace sweep::http

@@ -1,0 +1,115 @@
+#include "orchestrator/loadgen/request_record.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "orchestrator/loadgen/closed_loop.h"
+
+namespace sweep::loadgen {
+
+namespace {
+
+constexpr int kOk = 200;
+constexpr size_t kMostRefusalBytes = 64 * 1024;
+constexpr size_t kShownRefusalBytes = 200;
+
+// A failed transfer in the words of this module. What has no word here keeps the transport's.
+diag::Diagnostic in_load_terms(const diag::Diagnostic& error) {
+  const auto as = [&](diag::RuleId rule) { return diag::make(rule, error.message, error.help); };
+  switch (error.rule) {
+    case diag::RuleId::http_connect_timeout:
+    case diag::RuleId::http_first_byte_timeout:
+    case diag::RuleId::http_idle_timeout:
+    case diag::RuleId::http_total_timeout:
+      return as(diag::RuleId::load_timeout);
+    case diag::RuleId::http_cut:
+      return as(diag::RuleId::load_stream_cut);
+    case diag::RuleId::http_cancelled:
+      return as(diag::RuleId::load_cancelled);
+    default:
+      return error;
+  }
+}
+
+// The first line of a body for a message: printable, short.
+std::string excerpt(std::string_view body) {
+  std::string text;
+  for (const char c : body.substr(0, kShownRefusalBytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += byte < 0x20 || byte >= 0x7f ? ' ' : c;
+  }
+  return text;
+}
+
+}  // namespace
+
+RequestRecord::RequestRecord(const LoadSpec& spec, sample::Phase phase, int64_t sequence, uint64_t prompt_seed)
+    : isl_(spec.isl), osl_(spec.osl), stream_(sample_) {
+  sample_.job = spec.job;
+  sample_.phase = phase;
+  sample_.sequence = sequence;
+  sample_.prompt_seed = prompt_seed;
+}
+
+void RequestRecord::sent(int64_t monotonic_ns, int64_t unix_ns) {
+  sample_.scheduled_ns = monotonic_ns;
+  sample_.sent_ns = monotonic_ns;
+  sample_.sent_unix_ns = unix_ns;
+}
+
+void RequestRecord::begin(const http::ReplyHead& head) {
+  const std::string_view type = head.header("content-type");
+  is_stream_ = head.status == kOk && !type.starts_with("application/json") && !type.starts_with("text/html");
+}
+
+void RequestRecord::receive(std::string_view bytes, int64_t received_ns) {
+  if (is_stream_) return stream_.receive(bytes, received_ns);
+  if (!sample_.first_byte_ns) sample_.first_byte_ns = received_ns;
+  sample_.bytes += static_cast<int64_t>(bytes.size());
+  refusal_ += bytes.substr(0, kMostRefusalBytes - std::min(refusal_.size(), kMostRefusalBytes));
+}
+
+void RequestRecord::finish(const http::StreamEnd& end) {
+  sample_.end_ns = end.ended_ns;
+  sample_.status = end.head.status;
+  if (is_stream_) stream_.finish(!end.error.has_value());
+  judge(end);
+}
+
+void RequestRecord::judge(const http::StreamEnd& end) {
+  if (is_stream_)
+    for (const diag::Diagnostic& problem : stream_.problems()) add(problem);
+  if (end.error) {
+    diag::Diagnostic problem = in_load_terms(*end.error);
+    if (const int64_t tokens = sample_.received_tokens.value_or(sample_.completion_tokens.value_or(0)); tokens > 0)
+      problem.message += fmt::format("; {} of {} tokens were received", tokens, osl_);
+    add(std::move(problem));
+  } else if (!is_stream_) {
+    judge_refusal(end);
+  } else if (sample_.ok()) {
+    for (diag::Diagnostic& problem : check_lengths(sample_, isl_, osl_)) add(std::move(problem));
+  }
+}
+
+void RequestRecord::judge_refusal(const http::StreamEnd& end) {
+  const std::string message = error_message(refusal_);
+  if (end.head.status != kOk)
+    add(diag::make(diag::RuleId::load_http_status,
+                   fmt::format("HTTP status {}: {}", end.head.status, message.empty() ? excerpt(refusal_) : message)));
+  else if (!message.empty())
+    add(diag::make(diag::RuleId::load_server_error, fmt::format("the server reported an error: {}", message),
+                   "look into the engine's log"));
+  else
+    add(diag::make(diag::RuleId::load_not_a_stream,
+                   fmt::format("the reply has content type \"{}\" and begins \"{}\", expected server-sent events",
+                               end.head.header("content-type"), excerpt(refusal_))));
+}
+
+void RequestRecord::add(diag::Diagnostic problem) {
+  if (problem.severity == diag::Severity::kError)
+    sample_.problems.push_back({std::string(diag::rule_info(problem.rule).slug), problem.message});
+  problems_.push_back(std::move(problem));
+}
+
+}  // namespace sweep::loadgen

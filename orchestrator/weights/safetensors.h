@@ -1,0 +1,41 @@
+// Headers of safetensors files and the index over several of them. Format: huggingface/safetensors, README "Format":
+// 8 bytes little-endian header length, a JSON header, the tensors' bytes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "orchestrator/diag/diagnostic.h"
+
+namespace sweep::weights {
+
+// Bits of one element; nothing for a type that is not known here.
+std::optional<uint64_t> dtype_bits(std::string_view dtype);
+
+struct ShardHeader {
+  std::map<std::string, uint64_t> tensor_bytes;  // by name
+  uint64_t data_bytes = 0;                       // of all tensors
+};
+
+// Checks a header of a file of `file_size` bytes. `name` is what diagnostics call the file. Nothing if the header
+// cannot be understood at all.
+std::optional<ShardHeader> parse_shard_header(std::string_view header, uint64_t file_size, const std::string& name,
+                                              diag::Diagnostics& diagnostics);
+
+// Reads the header of a file and checks it.
+std::optional<ShardHeader> read_shard_header(const std::filesystem::path& file, const std::string& name,
+                                             diag::Diagnostics& diagnostics);
+
+struct ShardIndex {
+  std::map<std::string, std::string> weight_map;  // tensor -> file
+  std::optional<uint64_t> total_size;
+};
+
+// Nothing if the text is no index. File names that leave the folder are reported and left out.
+std::optional<ShardIndex> parse_index(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics);
+
+}  // namespace sweep::weights

@@ -1,0 +1,23 @@
+// What lies in a model's folder.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "orchestrator/diag/diagnostic.h"
+
+namespace sweep::weights {
+
+struct StagedFile {
+  std::string path;              // relative to the folder, with "/"
+  std::filesystem::path opened;  // where its bytes are; links are resolved
+  uint64_t size = 0;
+};
+
+// Regular files, and links to regular files inside the folder, by path. Links that lead outside, dangling links and
+// special files are reported and left out. Links to folders are not followed. .cache/ and .git/ at the top are skipped.
+std::vector<StagedFile> list_staged(const std::filesystem::path& dir, diag::Diagnostics& diagnostics);
+
+}  // namespace sweep::weights
