@@ -180,6 +180,7 @@ Checkout Loader::finish() {
     check_capabilities(entry, checkout_, found);
   }
   for (const RecipeFile& recipe : checkout_.recipes) check_capabilities(recipe, found);
+  check_images(checkout_, found);
   check_changelog_keys(checkout_, found);
   for (const diag::Diagnostic& d : found.items())
     if (is_about_target(d)) checkout_.diagnostics.add(d);
