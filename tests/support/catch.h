@@ -11,7 +11,12 @@
 #include <string>
 #include <string_view>
 
+#ifdef SWEEPCTL_CATCH2_V2
+// Catch::Approx would also bring in the matcher of that name for vectors, which hides the class.
+using Approx = Catch::Detail::Approx;
+#else
 using Catch::Approx;
+#endif
 
 // Catch2 v2 cannot skip: CTest recognises this line (SKIP_REGULAR_EXPRESSION in SweepModule.cmake).
 #define SWEEP_SKIP(reason)                              \
