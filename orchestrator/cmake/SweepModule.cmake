@@ -8,11 +8,16 @@ function(sweep_module name)
   target_link_libraries(sweep_${name} PUBLIC sweep_settings ${arg_DEPS} PRIVATE sweep_warnings ${arg_PRIVATE_DEPS})
 endfunction()
 
+# What ./sweepctl builds: everything the product needs at run time, and no tests.
+add_custom_target(product)
+
 # sweep_executable(NAME SOURCES files... DEPS targets...)
+#   A program of the product.
 function(sweep_executable name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE sweep_settings sweep_warnings ${arg_DEPS})
+  add_dependencies(product ${name})
 endfunction()
 
 # sweep_test(NAME SOURCES files... DEPS targets... [LABELS labels...] [TIMEOUT seconds])
@@ -22,8 +27,16 @@ function(sweep_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  if(SWEEPCTL_SANITIZE)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+  endif()
+  if(NOT arg_LABELS)  # an empty value would shift the properties behind it by one
+    set(arg_LABELS unit)
+  endif()
+  # Catch2's script cannot pass a list on; "ctest -L" finds a word inside a label as well.
+  string(REPLACE ";" "," arg_LABELS "${arg_LABELS}")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE sweep_settings sweep_warnings sweep_test_main ${arg_DEPS})
   catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" SKIP_REGULAR_EXPRESSION "SKIPPED: ")
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_REGULAR_EXPRESSION "SKIPPED: " LABELS "${arg_LABELS}")
 endfunction()

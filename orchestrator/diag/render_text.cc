@@ -47,9 +47,12 @@ std::string place_text(const SourceSpan& where) {
 
 std::string_view severity_colour(const Palette& palette, Severity severity) {
   switch (severity) {
-    case Severity::kError: return palette.error;
-    case Severity::kWarning: return palette.warning;
-    case Severity::kNote: return palette.note;
+    case Severity::kError:
+      return palette.error;
+    case Severity::kWarning:
+      return palette.warning;
+    case Severity::kNote:
+      return palette.note;
   }
   return palette.off;
 }
@@ -82,8 +85,8 @@ std::string excerpt(const SourceSpan& where, const SourceMap& sources, const Pal
   const std::string number = std::to_string(where.line);
   const size_t indent = prefix_mark.size() + display_width(line.substr(0, start));
   const size_t marked = std::max<size_t>(1, display_width(line.substr(start, end - start)));
-  return fmt::format(" {} | {}{}{}\n {:>{}} | {:>{}}{}^{:~>{}}{}\n", number, prefix_mark, printable(line), suffix_mark, "",
-                     number.size(), "", indent, palette.help, "", marked - 1, palette.off);
+  return fmt::format(" {} | {}{}{}\n {:>{}} | {:>{}}{}^{:~>{}}{}\n", number, prefix_mark, printable(line), suffix_mark,
+                     "", number.size(), "", indent, palette.help, "", marked - 1, palette.off);
 }
 
 std::string render_one(const Diagnostic& d, const SourceMap& sources, const Palette& palette) {
@@ -133,7 +136,9 @@ std::string render_text(const Diagnostics& diagnostics, const SourceMap& sources
 }
 
 std::string count_text(const Diagnostics& diagnostics) {
-  const auto counted = [](size_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); };
+  const auto counted = [](size_t n, std::string_view noun) {
+    return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+  };
   const size_t errors = diagnostics.error_count();
   const size_t warnings = diagnostics.warning_count();
   if (errors != 0 && warnings != 0) return counted(errors, "error") + ", " + counted(warnings, "warning");

@@ -20,9 +20,12 @@ constexpr auto kRules = std::to_array<RuleInfo>({
 
 std::string_view severity_name(Severity severity) {
   switch (severity) {
-    case kError: return "error";
-    case kWarning: return "warning";
-    case kNote: return "note";
+    case kError:
+      return "error";
+    case kWarning:
+      return "warning";
+    case kNote:
+      return "note";
   }
   return "error";
 }

@@ -3,26 +3,21 @@
 
 #ifdef SWEEPCTL_CATCH2_V2
 #include <catch2/catch.hpp>
+using Catch::Detail::Approx;
 #else
 #include <catch2/catch_all.hpp>
+using Catch::Approx;
 #endif
 
 #include <cstdio>
 #include <string>
 #include <string_view>
 
-#ifdef SWEEPCTL_CATCH2_V2
-// Catch::Approx would also bring in the matcher of that name for vectors, which hides the class.
-using Approx = Catch::Detail::Approx;
-#else
-using Catch::Approx;
-#endif
-
 // Catch2 v2 cannot skip: CTest recognises this line (SKIP_REGULAR_EXPRESSION in SweepModule.cmake).
-#define SWEEP_SKIP(reason)                              \
-  do {                                                  \
+#define SWEEP_SKIP(reason)                                     \
+  do {                                                         \
     std::printf("SKIPPED: %s\n", std::string(reason).c_str()); \
-    return;                                             \
+    return;                                                    \
   } while (false)
 
 inline bool contains(std::string_view text, std::string_view part) {

@@ -1,0 +1,110 @@
+// flashmla-bench: times decode on this machine; the reference and the fast path in turn, in one run.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "kernels/bench/peak.h"
+#include "kernels/bench/shapes.h"
+#include "kernels/cpu/decode.h"
+#include "kernels/cpu/tile_ops.h"
+
+namespace flashmla::bench {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: flashmla-bench [--shape NAME] [--threads N] [--repeats N] [--no-reference]\n"
+    "\n"
+    "Median time of sparse decode at an engine's shapes, GFLOP/s (score and value products only), share of the\n"
+    "multiply-add peak measured in this run, and how much faster than the plain C++ reference it is.\n";
+
+struct Options {
+  const char* shape = nullptr;
+  int32_t threads = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
+  int32_t repeats = 15;
+  bool reference = true;
+};
+
+struct FreeAligned {
+  void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{kWorkspaceAlignment}); }
+};
+
+double seconds_of(const flashmla_sparse_decode_params& params, const cpu::TileOps& ops, cpu::WorkerPool& pool) {
+  const auto start = std::chrono::steady_clock::now();
+  cpu::sparse_decode(params, ops, pool);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void time_shape(const Shape& shape, const Options& options, cpu::WorkerPool& pool, double peak) {
+  const Workload workload(shape);
+  flashmla_sparse_decode_params params = workload.params();
+  params.workspace_bytes = cpu::decode_workspace(pool.size(), params.num_heads, params.d_qk);
+  const std::unique_ptr<void, FreeAligned> workspace(
+      ::operator new (params.workspace_bytes, std::align_val_t{kWorkspaceAlignment}));
+  params.workspace = workspace.get();
+  std::vector<double> fast, reference;
+  seconds_of(params, cpu::tile_ops(), pool);
+  for (int32_t i = 0; i < options.repeats; ++i) {
+    fast.push_back(seconds_of(params, cpu::tile_ops(), pool));
+    // The reference is slow and steady: a few runs, spread among the others.
+    if (options.reference && i % 5 == 0) reference.push_back(seconds_of(params, cpu::kGenericTileOps, pool));
+  }
+  const double time = median(fast);
+  const double rate = workload.flops() / time * 1e-9;
+  std::printf("%-22s %10.3f ms  min %10.3f  %8.1f GFLOP/s  %3.0f %% of peak", shape.name.c_str(), time * 1e3,
+              *std::min_element(fast.begin(), fast.end()) * 1e3, rate, 100 * rate / peak);
+  if (options.reference) std::printf("  %5.1f x reference", median(reference) / time);
+  std::printf("\n");
+}
+
+int run(const Options& options) {
+  cpu::WorkerPool pool(options.threads);
+  const double peak = fma_peak(options.threads);
+  std::printf("isa %s, %d threads, multiply-add peak %.0f GFLOP/s, median of %d\n", cpu::tile_ops().isa,
+              options.threads, peak, options.repeats);
+  bool any = false;
+  for (const Shape& shape : shapes()) {
+    if (options.shape != nullptr && shape.name != options.shape) continue;
+    time_shape(shape, options, pool, peak);
+    any = true;
+  }
+  if (!any) std::fprintf(stderr, "flashmla-bench: there is no shape \"%s\"\n", options.shape);
+  return any ? 0 : 2;
+}
+
+}  // namespace
+}  // namespace flashmla::bench
+
+int main(int argc, char** argv) {
+  flashmla::bench::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const bool has_value = i + 1 < argc;
+    if (std::strcmp(argv[i], "--no-reference") == 0) {
+      options.reference = false;
+    } else if (std::strcmp(argv[i], "--shape") == 0 && has_value) {
+      options.shape = argv[++i];
+    } else if (std::strcmp(argv[i], "--threads") == 0 && has_value) {
+      options.threads = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--repeats") == 0 && has_value) {
+      options.repeats = std::atoi(argv[++i]);
+    } else {
+      std::fputs(flashmla::bench::kUsage, stderr);
+      return 2;
+    }
+  }
+  if (options.threads < 1 || options.threads > 1024 || options.repeats < 1) {
+    std::fputs(flashmla::bench::kUsage, stderr);
+    return 2;
+  }
+  return flashmla::bench::run(options);
+}

@@ -1,0 +1,13 @@
+#include "kernels/cpu/variant.h"
+
+namespace flashmla::cpu {
+
+#if defined(FLASHMLA_PADDED64)
+const char* const kVariantName = "padded64";
+const int32_t kHeadMultiple = 64;
+#else
+const char* const kVariantName = "native";
+const int32_t kHeadMultiple = 1;
+#endif
+
+}  // namespace flashmla::cpu

@@ -1,0 +1,11 @@
+// What differs between the two libraries built from this source.
+#pragma once
+
+#include <cstdint>
+
+namespace flashmla::cpu {
+
+extern const char* const kVariantName;  // "native" or "padded64"
+extern const int32_t kHeadMultiple;     // heads are computed in multiples of this; the ones added have zero queries
+
+}  // namespace flashmla::cpu

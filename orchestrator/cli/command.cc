@@ -1,0 +1,54 @@
+#include "orchestrator/cli/command.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace sweep::cli {
+
+namespace {
+
+// Families (or single rules, which win) whose failures are not problems of the inputs.
+constexpr std::array<std::pair<std::string_view, ExitCode>, 19> kCodes{{
+    {"cli/", ExitCode::kUsage},
+    {"exec/", ExitCode::kCouldNotRun},
+    {"http/", ExitCode::kCouldNotRun},
+    {"engine/", ExitCode::kCouldNotRun},
+    {"load/", ExitCode::kCouldNotRun},
+    {"run/", ExitCode::kCouldNotRun},
+    {"kernels/", ExitCode::kCouldNotRun},
+    {"kernels/gate-failed", ExitCode::kGateFailed},
+    {"kernels/unknown-arch", ExitCode::kUsage},
+    {"judge/", ExitCode::kInvalid},
+    {"file/unwritable", ExitCode::kCouldNotRun},
+    {"weights/unreadable", ExitCode::kCouldNotRun},
+    {"cli/no-checkout", ExitCode::kCouldNotRun},
+    {"run/exists", ExitCode::kUsage},
+    {"run/nothing-to-resume", ExitCode::kUsage},
+    {"run/not-ready", ExitCode::kProblems},
+    {"run/no-pin", ExitCode::kProblems},
+    {"run/no-entry", ExitCode::kUsage},
+    {"run/weights-not-verified", ExitCode::kProblems},
+}};
+
+}  // namespace
+
+ExitCode exit_code_of(const diag::Diagnostic& diagnostic) {
+  const std::string_view slug = diag::rule_info(diagnostic.rule).slug;
+  ExitCode code = ExitCode::kProblems;
+  size_t matched = 0;
+  for (const auto& [prefix, value] : kCodes) {
+    if (slug.starts_with(prefix) && prefix.size() > matched) {
+      code = value;
+      matched = prefix.size();
+    }
+  }
+  return code;
+}
+
+ExitCode fail(const Context& context, const diag::Diagnostic& diagnostic) {
+  context.console.report(diagnostic);
+  return exit_code_of(diagnostic);
+}
+
+}  // namespace sweep::cli

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "orchestrator/base/edit_distance.h"
+#include "orchestrator/cli/command.h"
+#include "orchestrator/diag/rules.h"
+
+namespace sweep::cli {
+
+namespace {
+
+struct ExplainOptions {
+  std::string rule;
+  bool list = false;
+};
+
+// Words flowed into lines of at most `width` columns.
+std::string wrapped(std::string_view text, size_t width) {
+  std::string out;
+  size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (column != 0 && column + 1 + word.size() > width) {
+      out += '\n';
+      column = 0;
+    }
+    if (column != 0) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+ExitCode list_rules(const Context& context) {
+  if (context.console.format() == Format::kJson) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const diag::RuleInfo& rule : diag::rules())
+      list.push_back({{"rule", rule.slug},
+                      {"severity", diag::severity_name(rule.severity)},
+                      {"summary", rule.summary},
+                      {"explanation", rule.explanation}});
+    context.console.out(list.dump(2) + "\n");
+    return ExitCode::kGood;
+  }
+  for (const diag::RuleInfo& rule : diag::rules())
+    context.console.out(fmt::format("{:<36} {:<8} {}\n", rule.slug, diag::severity_name(rule.severity), rule.summary));
+  return ExitCode::kGood;
+}
+
+ExitCode explain(const Context& context, const ExplainOptions& options) {
+  if (options.list || options.rule.empty()) return list_rules(context);
+  const diag::RuleInfo* rule = diag::find_rule(options.rule);
+  if (rule == nullptr) {
+    std::vector<std::string_view> slugs;
+    for (const diag::RuleInfo& known : diag::rules()) slugs.push_back(known.slug);
+    const auto near = base::nearest(options.rule, slugs);
+    return fail(context, diag::make(diag::RuleId::cli_unknown_rule, fmt::format("no rule is called \"{}\"", options.rule),
+                                    near ? fmt::format("did you mean \"{}\"?", *near)
+                                         : "`sweepctl explain --list` prints all rules"));
+  }
+  context.console.out(fmt::format("{} ({})\n{}\n\n{}\n", rule->slug, diag::severity_name(rule->severity), rule->summary,
+                                  wrapped(rule->explanation, 100)));
+  return ExitCode::kGood;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command = app.add_subcommand("explain", "What a rule is for, why it exists and what to do");
+  command->add_option("rule", options->rule, "Rule id, like schema/unknown-field")->type_name("RULE");
+  command->add_flag("--list", options->list, "All rules, a line each");
+  command->callback([options, &action] {
+    action = [options](Context& context) { return explain(context, *options); };
+  });
+}
+
+}  // namespace sweep::cli

@@ -1,0 +1,211 @@
+// The engine's work on the model: prompt chunks, and the draft-verify-commit loop.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/base/clock.h"
+#include "orchestrator/engine/embedded/engine.h"
+#include "orchestrator/engine/embedded/engine_request.h"
+
+namespace sweep::engine::embedded {
+
+namespace {
+
+constexpr int64_t kWindowSteps = 40;
+constexpr float kImpossible = -1e30F;  // a logit no token is chosen with; finite, so that differences stay numbers
+
+}  // namespace
+
+// Logits for the token `ahead` places after the newest committed one, with the end token out of reach where it may not
+// be generated yet.
+std::span<float> Engine::masked_logits(const Request& request, int64_t ahead, float* logits) const {
+  if (request.generated + ahead < request.parameters.min_tokens) logits[model_.config.eos_token_id] = kImpossible;
+  return {logits, static_cast<size_t>(model_.config.vocab_size)};
+}
+
+int32_t Engine::first_token(Request& request, std::span<float> logits) const {
+  if (request.parameters.temperature == 0) return greedy_token(logits);
+  return sample_token(softmax(logits, request.parameters.temperature), request.sample_random.uniform());
+}
+
+void Engine::prefill() {
+  std::vector<Segment> segments;
+  std::vector<Request*> requests;
+  int64_t budget = options_.prefill_tokens;
+  for (const auto& request : active_) {
+    const int64_t left = request->prompt_size() - request->prompt_run;
+    if (left == 0 || budget == 0) continue;
+    const int64_t count = std::min(left, budget);
+    segments.push_back({&request->sequence, request->prompt_run,
+                        std::span<const int32_t>(request->parameters.prompt)
+                            .subspan(static_cast<size_t>(request->prompt_run), static_cast<size_t>(count))});
+    requests.push_back(request.get());
+    budget -= count;
+  }
+  if (segments.empty()) return;
+  if (auto done = decoder_.forward(segments, FLASHMLA_MAX_QUERY_TOKENS); !done) return fail(requests, done.error());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Request& request = *requests[i];
+    const auto count = static_cast<int64_t>(segments[i].tokens.size());
+    request.prompt_run += count;
+    metrics_.update([&](MetricValues& values) { values.prompt_tokens += count; });
+    if (request.prompt_run < request.prompt_size()) continue;
+    const int64_t row = decoder_.row_of(i, count - 1);
+    const auto features = decoder_.features(row);
+    request.features.assign(features.begin(), features.end());
+    decoder_.logits({&row, 1}, logits_);
+    const int32_t token = first_token(request, masked_logits(request, 0, logits_.data()));
+    commit(request, {&token, 1});
+  }
+}
+
+void Engine::decode() {
+  Step step;
+  step.drafts = options_.num_draft_tokens;
+  for (const auto& request : active_) {
+    if (request->is_decoding()) step.requests.push_back(request.get());
+  }
+  if (step.requests.empty()) return;
+  const int64_t begin_ns = base::unix_ns();
+  const std::vector<int32_t> drafts = draft(step);
+
+  const int64_t query_tokens = step.drafts + 1;
+  std::vector<int32_t> queries;
+  for (size_t i = 0; i < step.requests.size(); ++i) {
+    queries.push_back(step.requests[i]->tokens.back());
+    const auto own = drafts.begin() + static_cast<int64_t>(i) * step.drafts;
+    queries.insert(queries.end(), own, own + step.drafts);
+  }
+  std::vector<Segment> segments;
+  for (size_t i = 0; i < step.requests.size(); ++i) {
+    Request& request = *step.requests[i];
+    segments.push_back({&request.sequence, static_cast<int64_t>(request.tokens.size()) - 1,
+                        std::span<const int32_t>(queries).subspan(i * static_cast<size_t>(query_tokens),
+                                                                  static_cast<size_t>(query_tokens))});
+  }
+  if (auto done = decoder_.forward(segments, static_cast<int32_t>(query_tokens)); !done) {
+    return fail(step.requests, done.error());
+  }
+  for (size_t i = 0; i < step.requests.size(); ++i) step.first_rows.push_back(decoder_.row_of(i, 0));
+  const auto committed = verify(step, drafts);
+  // Before anything is sent: a client that has its last token finds its steps in the log.
+  if (step.drafts > 0) log_window(begin_ns, static_cast<int64_t>(step.requests.size()));
+  for (size_t i = 0; i < step.requests.size(); ++i) commit(*step.requests[i], committed[i]);
+}
+
+std::vector<int32_t> Engine::draft(Step& step) {
+  if (step.drafts == 0) return {};
+  std::vector<DraftHead::Context> contexts;
+  for (Request* request : step.requests) {
+    contexts.push_back({request->features, request->tokens.back()});
+    request->proposals.clear();
+  }
+  return drafter_.propose(contexts, step.drafts, [&](size_t index, int64_t position, std::span<float> logits) {
+    Request& request = *step.requests[index];
+    const auto masked = masked_logits(request, position, logits.data());
+    if (request.parameters.temperature == 0) return greedy_token(masked);
+    request.proposals.push_back(softmax(masked, request.parameters.temperature));
+    return sample_token(request.proposals.back(), request.sample_random.uniform());
+  });
+}
+
+// The tokens to commit, per request. Computes logits only where a token is chosen: with explicit acceptance that is one
+// row per request.
+std::vector<std::vector<int32_t>> Engine::verify(Step& step, std::span<const int32_t> drafts) {
+  const bool is_explicit = options_.acceptance_length != 0;
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < step.requests.size(); ++i) {
+    step.first_logits.push_back(rows.size());
+    if (is_explicit) {
+      const AcceptanceSchedule schedule(options_.acceptance_length);
+      step.accepted.push_back(schedule.next(step.requests[i]->accept_random));
+      rows.push_back(step.first_rows[i] + step.accepted.back());
+    } else {
+      for (int64_t k = 0; k <= step.drafts; ++k) rows.push_back(step.first_rows[i] + k);
+    }
+  }
+  decoder_.logits(rows, logits_);
+  std::vector<std::vector<int32_t>> committed;
+  for (size_t i = 0; i < step.requests.size(); ++i) {
+    Request& request = *step.requests[i];
+    const auto own = drafts.subspan(i * static_cast<size_t>(step.drafts), static_cast<size_t>(step.drafts));
+    const Verdict verdict = judge(step, i, own);
+    const auto features = decoder_.features(step.first_rows[i] + verdict.accepted);
+    request.features.assign(features.begin(), features.end());
+    auto& tokens = committed.emplace_back(own.begin(), own.begin() + verdict.accepted);
+    tokens.push_back(verdict.next_token);
+    if (step.drafts > 0) count_step(verdict.accepted);
+  }
+  return committed;
+}
+
+Verdict Engine::judge(Step& step, size_t index, std::span<const int32_t> drafts) {
+  Request& request = *step.requests[index];
+  const double temperature = request.parameters.temperature;
+  const bool is_explicit = options_.acceptance_length != 0;
+  const auto target = [&](int64_t ahead) {
+    const auto row = static_cast<int64_t>(step.first_logits[index]) + (is_explicit ? 0 : ahead);
+    return masked_logits(request, ahead, logits_.data() + row * decoder_.logits_stride());
+  };
+  if (is_explicit) {
+    const int64_t accepted = step.accepted[index];
+    return {accepted, first_token(request, target(accepted))};
+  }
+  if (temperature == 0) return verify_greedy(drafts, target);
+  return verify_sampled(
+      drafts, [&](int64_t i) { return std::span<const double>(request.proposals[static_cast<size_t>(i)]); },
+      [&](int64_t ahead) { return softmax(target(ahead), temperature); }, request.sample_random);
+}
+
+// Appends tokens up to the request's end and sends them on.
+void Engine::commit(Request& request, std::span<const int32_t> tokens) {
+  TokenEvent event;
+  for (const int32_t token : tokens) {
+    request.tokens.push_back(token);
+    event.tokens.push_back(token);
+    ++request.generated;
+    if (token == model_.config.eos_token_id && !request.parameters.ignore_eos) {
+      event.finish = FinishReason::kStop;
+    } else if (request.generated == request.parameters.max_tokens) {
+      event.finish = FinishReason::kLength;
+    }
+    if (event.finish) break;
+  }
+  const auto finish = event.finish;
+  metrics_.update([&](MetricValues& values) { values.generation_tokens += static_cast<int64_t>(event.tokens.size()); });
+  // Counters and cache are settled before the client hears of the end and may ask for them.
+  if (finish) retire(request, *finish, false);
+  request.stream->push(std::move(event));
+}
+
+void Engine::fail(const std::vector<Request*>& requests, const diag::Diagnostic& reason) {
+  log_.write({{"event", "error"}, {"rule", diag::rule_info(reason.rule).slug}, {"message", reason.message}});
+  for (Request* request : requests) {
+    retire(*request, FinishReason::kError, false);
+    request->stream->push({.tokens = {}, .finish = FinishReason::kError, .error = reason.message});
+  }
+}
+
+void Engine::count_step(int64_t accepted) {
+  window_.accepted += accepted;
+  metrics_.update([&](MetricValues& values) {
+    ++values.drafts;
+    values.draft_tokens += options_.num_draft_tokens;
+    values.accepted_tokens += accepted;
+    for (int64_t i = 0; i < accepted; ++i) ++values.accepted_at[static_cast<size_t>(i)];
+  });
+}
+
+// One line per kWindowSteps verification steps of single requests (more when a batch passes that number in one go).
+void Engine::log_window(int64_t begin_ns, int64_t steps) {
+  if (window_.steps == 0) window_.begin_ns = begin_ns;
+  window_.steps += steps;
+  if (window_.steps < kWindowSteps) return;
+  log_.write({{"event", "decode_window"},
+              {"unix_ns_begin", window_.begin_ns},
+              {"unix_ns_end", base::unix_ns()},
+              {"steps", window_.steps},
+              {"accepted", window_.accepted}});
+  window_ = {};
+}
+
+}  // namespace sweep::engine::embedded

@@ -1,0 +1,120 @@
+#include "orchestrator/engine/embedded/serve.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/base/clock.h"
+#include "orchestrator/base/file.h"
+#include "orchestrator/engine/embedded/api.h"
+#include "orchestrator/engine/embedded/event_log.h"
+#include "orchestrator/engine/embedded/http_server.h"
+#include "orchestrator/engine/embedded/weights.h"
+
+namespace sweep::engine::embedded {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kParentSignal = SIGUSR1;
+constexpr int64_t kParentCheckMs = 500;
+
+// Signals are taken synchronously by the main thread. The parent's death sends kParentSignal; the kernel sends it also
+// when only the thread that started us ends, so it is a reason to look, not to stop.
+class StopSignals {
+ public:
+  explicit StopSignals(bool with_parent) : with_parent_(with_parent), parent_(::getppid()) {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, kParentSignal}) sigaddset(&signals_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    if (with_parent_) ::prctl(PR_SET_PDEATHSIG, kParentSignal);
+  }
+
+  // Returns why to stop.
+  std::string wait() const {
+    while (true) {
+      if (with_parent_ && ::getppid() != parent_) return "the parent process ended";
+      const timespec timeout = {kParentCheckMs / 1000, kParentCheckMs % 1000 * 1'000'000};
+      const int signal =
+          with_parent_ ? ::sigtimedwait(&signals_, nullptr, &timeout) : ::sigwaitinfo(&signals_, nullptr);
+      if (signal == SIGTERM) return "SIGTERM";
+      if (signal == SIGINT) return "SIGINT";
+      if (signal == SIGHUP) return "SIGHUP";
+    }
+  }
+
+ private:
+  bool with_parent_;
+  pid_t parent_;
+  sigset_t signals_ = {};
+};
+
+void log_start(EventLog& log, const KernelLibrary& kernels, const Model& model, const EngineOptions& options) {
+  const flashmla_build& build = kernels.build();
+  log.write({{"event", "kernels"},
+             {"path", kernels.path()},
+             {"sha256", kernels.sha256()},
+             {"abi_version", build.abi_version},
+             {"arch", build.arch},
+             {"variant", build.variant},
+             {"isa", build.isa},
+             {"compiler", build.compiler}});
+  log.write({{"event", "model"},
+             {"architecture", kArchitecture},
+             {"layers", model.config.num_hidden_layers},
+             {"hidden_size", model.config.hidden_size},
+             {"heads", model.config.num_attention_heads},
+             {"vocab_size", model.config.vocab_size},
+             {"kv_layout", "v4_584"}});
+  ordered_json settings = {{"event", "settings"},
+                           {"version", SWEEPCTL_VERSION},
+                           {"acceptance", options.acceptance_length != 0 ? "explicit" : "measured"}};
+  if (options.acceptance_length != 0) settings["acceptance_length"] = options.acceptance_length;
+  settings["num_draft_tokens"] = options.num_draft_tokens;
+  settings["max_num_seqs"] = options.max_num_seqs;
+  settings["max_model_len"] = options.max_model_len;
+  settings["threads"] = options.threads;
+  settings["seed"] = options.seed;
+  log.write(settings);
+}
+
+std::string folder_name(const std::filesystem::path& folder) {
+  const auto absolute = std::filesystem::absolute(folder).lexically_normal();
+  return (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
+}
+
+}  // namespace
+
+diag::Result<diag::Done> serve(const ServeOptions& options) {
+  const StopSignals signals(options.with_parent);
+  EventLog log;
+  auto model = load_model(options.model);
+  if (!model) return diag::fail(model.error());
+  if (auto problem = options_problem(options.engine, model->config); !problem.empty()) {
+    return diag::fail(diag::RuleId::embedded_options, std::move(problem));
+  }
+  auto kernels = KernelLibrary::load({.path = options.kernels, .threads = options.engine.threads});
+  if (!kernels) return diag::fail(kernels.error());
+  log_start(log, *kernels, *model, options.engine);
+
+  Engine engine(*model, *kernels, options.engine, log);
+  Api api(engine, *model, *kernels,
+          options.served_model_name.empty() ? folder_name(options.model) : options.served_model_name);
+  auto server = HttpServer::start(
+      {.port = options.port}, [&](const HttpRequest& request, ResponseWriter& writer) { api.answer(request, writer); });
+  if (!server) return diag::fail(server.error());
+  log.write({{"event", "listening"}, {"port", (*server)->port()}, {"pid", ::getpid()}, {"unix_ns", base::unix_ns()}});
+  if (!options.port_file.empty()) {
+    auto written = base::write_file_atomic(options.port_file, fmt::format("{}\n", (*server)->port()));
+    if (!written) return diag::fail(diag::RuleId::embedded_listen, written.error().text());
+  }
+  log.write({{"event", "stopping"}, {"reason", signals.wait()}, {"unix_ns", base::unix_ns()}});
+  return diag::Done{};
+}
+
+}  // namespace sweep::engine::embedded

@@ -1,0 +1,97 @@
+#include "orchestrator/pipeline/run.h"
+
+#include <fmt/format.h>
+
+#include "orchestrator/host/host.h"
+#include "orchestrator/pipeline/stages.h"
+
+namespace sweep::pipeline {
+
+namespace {
+
+using diag::RuleId;
+
+diag::Result<const engine::Framework*> framework_of(const plan::Job& job) {
+  if (const engine::Framework* framework = engine::find_framework(job.framework)) return framework;
+  std::string known;
+  for (const engine::Framework& framework : engine::frameworks())
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", framework.name);
+  return diag::fail(RuleId::engine_unknown_framework,
+                    fmt::format("entry \"{}\" names framework \"{}\"; there are adapters for {}", job.entry, job.framework, known));
+}
+
+// Refuses what must not or cannot be dispatched from here.
+std::optional<diag::Diagnostic> refusal(const plan::Job& job, const RunOptions& options) {
+  if (job.status != plan::Status::kReady)
+    return diag::make_at(RuleId::run_not_ready, job.where,
+                         fmt::format("\"{}\" is {}: planned, not dispatched", job.entry, plan::status_name(job.status)),
+                         "choose a ready entry; `sweepctl run ENTRY --dry-run` shows what this one would do");
+  if (options.engine_url) return std::nullopt;
+  const auto here = static_cast<int64_t>(host::inspect_host().gpus.size());
+  if (here < job.gpus)
+    return diag::make_at(RuleId::engine_host_lacks_gpus, job.where,
+                         fmt::format("\"{}\" needs {} GPUs ({}), this host has {}", job.entry, job.gpus, job.runner, here),
+                         "run it on such a host, see what it would do with --dry-run, or measure a server elsewhere with "
+                         "--engine-url");
+  return std::nullopt;
+}
+
+}  // namespace
+
+diag::Result<RunOutcome> run_job(const plan::Job& job, const RunOptions& options, const Locations& locations,
+                                 Progress& progress, diag::Diagnostics& diagnostics, const std::stop_token& stop) {
+  if (auto refused = refusal(job, options)) return diag::fail(std::move(*refused));
+  auto framework = framework_of(job);
+  if (!framework) return diag::fail(std::move(framework).error());
+  auto folder = RunFolder::open(options.folder, options.resume);
+  if (!folder) return diag::fail(std::move(folder).error());
+  const Line line{.job = job,
+                  .framework = **framework,
+                  .options = options,
+                  .locations = locations,
+                  .folder = *folder,
+                  .progress = progress,
+                  .diagnostics = diagnostics,
+                  .stop = stop};
+
+  if (auto planned = record_plan(line); !planned) return diag::fail(std::move(planned).error());
+  auto weights = verify_weights(line);
+  if (!weights) return diag::fail(std::move(weights).error());
+  auto kernels = prepare_kernels(line);
+  if (!kernels) return diag::fail(std::move(kernels).error());
+  auto measured = measure(line, *weights, *kernels);
+  if (!measured) return diag::fail(std::move(measured).error());
+  auto result = judge_and_bundle(line, *weights, *kernels, *measured);
+  if (!result) return diag::fail(std::move(result).error());
+  const bool valid = (*result)["valid"].get<bool>();
+  return RunOutcome{.result = std::move(*result), .valid = valid};
+}
+
+diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& options, const Locations& locations) {
+  auto framework = framework_of(job);
+  if (!framework) return diag::fail(std::move(framework).error());
+  const auto model_folder = weights_folder(job, options, locations);
+  const std::string model = model_folder ? model_folder->string() : "WEIGHTS";
+  std::string out = fmt::format("{}\n", describe_point(job));
+  out += fmt::format("  status    {}{}\n", plan::status_name(job.status), job.research_only ? ", research-only" : "");
+  out += fmt::format("  weights   {} at {}, verified against {}\n", job.model, job.revision, job.pin);
+  out += fmt::format("  kernels   build from {}, gate against the FP64 oracle\n", (locations.root / "kernels").string());
+  if (options.engine_url) {
+    out += fmt::format("  engine    {} (already running)\n", *options.engine_url);
+  } else {
+    auto launch = (*framework)->render({.job = job,
+                                        .model_folder = model,
+                                        .kernel_library = "KERNELS",
+                                        .program_folder = locations.programs,
+                                        .run_folder = options.folder,
+                                        .seed = options.seed});
+    if (!launch) return diag::fail(std::move(launch).error());
+    out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch->command));
+  }
+  out += fmt::format("  requests  {} warm-up and {} measured POST /v1/completions, {} prompt token ids, max_tokens {}\n",
+                     job.warmup_requests, job.requests, job.isl, job.osl);
+  out += fmt::format("  bundle    {}\n", options.folder.string());
+  return out;
+}
+
+}  // namespace sweep::pipeline

@@ -1,0 +1,43 @@
+// The straight line: plan -> verify weights -> build kernels -> gate kernels -> launch engine -> warm up -> measure ->
+// judge -> bundle -> summarise, for one job in one run folder. (Load, validate and plan come before, once per call.)
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/pipeline/locations.h"
+#include "orchestrator/pipeline/progress.h"
+#include "orchestrator/plan/job.h"
+
+namespace sweep::pipeline {
+
+struct RunOptions {
+  std::filesystem::path folder;  // of this job
+  bool resume = false;
+  std::optional<std::string> engine_url;          // a server that is already up
+  std::optional<std::filesystem::path> weights;   // folder of the staged weights
+  uint64_t seed = 1;                              // of prompts and engine
+  std::chrono::seconds ready_timeout{600};        // engine start
+  std::chrono::seconds request_timeout{600};      // first token; between two tokens a fifth of it
+};
+
+struct RunOutcome {
+  nlohmann::json result;  // the document of result.json
+  bool valid = false;
+};
+
+// Fails with the first thing that kept the run from reaching a verdict. An invalid result is a value. Warnings on the
+// way go to `diagnostics`.
+diag::Result<RunOutcome> run_job(const plan::Job& job, const RunOptions& options, const Locations& locations,
+                                 Progress& progress, diag::Diagnostics& diagnostics, const std::stop_token& stop);
+
+// What run_job would do, for people: each command, file and request. Changes nothing.
+diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& options, const Locations& locations);
+
+}  // namespace sweep::pipeline

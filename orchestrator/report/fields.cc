@@ -1,0 +1,46 @@
+#include "orchestrator/report/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sweep::report {
+
+const nlohmann::json& at(const nlohmann::json& document, std::string_view path) {
+  static const nlohmann::json kNull;
+  const nlohmann::json* current = &document;
+  while (!path.empty()) {
+    const std::string_view key = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(path.size(), key.size() + 1));
+    if (!current->is_object()) return kNull;
+    const auto found = current->find(std::string(key));
+    if (found == current->end()) return kNull;
+    current = &*found;
+  }
+  return *current;
+}
+
+std::string text_at(const nlohmann::json& document, std::string_view path) {
+  const nlohmann::json& value = at(document, path);
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return {};
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::optional<double> number_at(const nlohmann::json& document, std::string_view path) {
+  const nlohmann::json& value = at(document, path);
+  if (!value.is_number()) return std::nullopt;
+  return value.get<double>();
+}
+
+bool flag_at(const nlohmann::json& document, std::string_view path) {
+  const nlohmann::json& value = at(document, path);
+  return value.is_boolean() && value.get<bool>();
+}
+
+std::string figure(const std::optional<double>& value, int digits) {
+  if (!value) return "-";
+  return fmt::format("{:.{}f}", *value, digits);
+}
+
+}  // namespace sweep::report

@@ -1,0 +1,20 @@
+// Reading fields of a result document that may be of an older version or damaged: absent is a value, never an exception.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace sweep::report {
+
+// The value at a path like "latency_ms/ttft/mean"; null if any part is absent.
+const nlohmann::json& at(const nlohmann::json& document, std::string_view path);
+
+std::string text_at(const nlohmann::json& document, std::string_view path);
+std::optional<double> number_at(const nlohmann::json& document, std::string_view path);
+bool flag_at(const nlohmann::json& document, std::string_view path);
+
+// "12.3"; "-" without a value.
+std::string figure(const std::optional<double>& value, int digits);
+
+}  // namespace sweep::report

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/report/fields.h"
+#include "orchestrator/report/summary.h"
+
+namespace sweep::report {
+
+namespace {
+
+using nlohmann::json;
+
+// Text from files must not become markup or break a table row.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '\n':
+      case '\r': out += ' '; break;
+      case '<': out += "&lt;"; break;
+      case '&': out += "&amp;"; break;
+      case '|':
+      case '*':
+      case '_':
+      case '`':
+      case '[':
+      case '\\': out += '\\'; out += c; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::string cell(const json& r, std::string_view path) {
+  return escaped(text_at(r, path));
+}
+
+std::string latency_row(const json& r, std::string_view label, const std::string& path, int digits) {
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", label, figure(number_at(r, path + "/mean"), digits),
+                     figure(number_at(r, path + "/stddev"), digits), figure(number_at(r, path + "/p50"), digits),
+                     figure(number_at(r, path + "/p90"), digits), figure(number_at(r, path + "/p99"), digits),
+                     text_at(r, path + "/count"));
+}
+
+std::string banner(const json& r) {
+  if (!flag_at(r, "research_only")) return {};
+  std::string out = fmt::format("> [!WARNING]\n> **Research only: not an official result.** {}\n", cell(r, "authorization"));
+  for (const json& deviation : at(r, "deviations"))
+    if (deviation.is_string()) out += fmt::format("> - {}\n", escaped(deviation.get<std::string>()));
+  return out + "\n";
+}
+
+std::string verdict(const json& r) {
+  std::string out = fmt::format("**Verdict: {}**\n\n", flag_at(r, "valid") ? "valid" : "INVALID");
+  for (const json& reason : at(r, "reasons"))
+    if (reason.is_string()) out += fmt::format("- {}\n", escaped(reason.get<std::string>()));
+  return at(r, "reasons").empty() ? out : out + "\n";
+}
+
+std::string facts(const json& r) {
+  const auto requested = number_at(r, "acceptance/requested");
+  std::string acceptance = "not measured";
+  if (const auto realised = number_at(r, "acceptance/realised")) {
+    acceptance = fmt::format("{:.3f} realised over {} verification steps", *realised, text_at(r, "acceptance/steps"));
+    if (requested)
+      acceptance += fmt::format("; {} asked: {} ± {}", text_at(r, "acceptance/source"), *requested,
+                                figure(number_at(r, "acceptance/tolerance"), 3));
+  }
+  std::string out = "| | |\n| --- | --- |\n";
+  out += fmt::format("| Model | {} at `{}` |\n", cell(r, "point/model"), cell(r, "point/revision"));
+  out += fmt::format("| Engine | {} {} on {} |\n", cell(r, "engine/name"), cell(r, "engine/version"),
+                     cell(r, "provenance/host/cpu"));
+  out += fmt::format("| Workload | {} in / {} out, concurrency {}, {} requests, {} failed |\n", cell(r, "workload/isl"),
+                     cell(r, "workload/osl"), cell(r, "workload/concurrency"), cell(r, "workload/measured_requests"),
+                     cell(r, "workload/failed_requests"));
+  out += fmt::format("| Acceptance length | {} |\n", acceptance);
+  out += fmt::format("| Output throughput | {} tokens/s over {} s |\n",
+                     figure(number_at(r, "throughput/output_tokens_per_second"), 1),
+                     figure(number_at(r, "throughput/window_seconds"), 2));
+  out += fmt::format("| Weights | {} files, {} bytes, {} |\n", cell(r, "weights/file_count"), cell(r, "weights/bytes"),
+                     flag_at(r, "weights/verified") ? "verified" : "**not verified**");
+  out += fmt::format("| Kernels | {}-{}, SHA-256 `{}`, gate {} ({} cells) |\n", cell(r, "kernels/arch"),
+                     cell(r, "kernels/content_id"), cell(r, "kernels/library_sha256"), cell(r, "kernels/gate/verdict"),
+                     cell(r, "kernels/gate/cells"));
+  out += fmt::format("| Power | {} |\n", flag_at(r, "power/measured") ? "measured" : "not measured: " + cell(r, "power/reason"));
+  return out + "\n";
+}
+
+std::string conditions(const json& r) {
+  std::string out = "<details><summary>Conditions</summary>\n\n| condition | outcome | found |\n| --- | --- | --- |\n";
+  for (const json& condition : at(r, "conditions"))
+    out += fmt::format("| {} | {} | {} |\n", cell(condition, "rule"), cell(condition, "outcome"), cell(condition, "text"));
+  return out + "\n</details>\n";
+}
+
+}  // namespace
+
+std::string summary_markdown(const json& r) {
+  std::string out = fmt::format("## {}\n\n", cell(r, "entry"));
+  out += banner(r);
+  out += verdict(r);
+  out += facts(r);
+  out += "| ms | mean | stddev | p50 | p90 | p99 | n |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
+  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
+  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
+  out += latency_row(r, "Inter-chunk (per step)", "latency_ms/inter_chunk", 3);
+  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
+  out += "\nA dash means too few samples for that percentile.\n\n### Scope\n\n";
+  for (const json& statement : at(r, "scope"))
+    if (statement.is_string()) out += fmt::format("- {}\n", escaped(statement.get<std::string>()));
+  return out + "\n" + conditions(r);
+}
+
+}  // namespace sweep::report

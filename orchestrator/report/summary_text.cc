@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/report/fields.h"
+#include "orchestrator/report/summary.h"
+
+namespace sweep::report {
+
+namespace {
+
+using nlohmann::json;
+
+struct Colours {
+  std::string_view good, bad, warn, dim, off;
+};
+constexpr Colours kPlain{};
+constexpr Colours kAnsi{"\x1b[1;32m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[2m", "\x1b[0m"};
+
+std::string verdict_line(const json& r, const Colours& c) {
+  if (flag_at(r, "valid")) return fmt::format("{}VALID{}", c.good, c.off);
+  return fmt::format("{}INVALID{}", c.bad, c.off);
+}
+
+std::string banner(const json& r, const Colours& c) {
+  if (!flag_at(r, "research_only")) return {};
+  std::string out = fmt::format("{}RESEARCH ONLY{}: not an official result. {}\n", c.warn, c.off, text_at(r, "authorization"));
+  for (const json& deviation : at(r, "deviations"))
+    if (deviation.is_string()) out += fmt::format("  - {}\n", deviation.get<std::string>());
+  return out;
+}
+
+std::string latency_row(const json& r, std::string_view label, const std::string& path, int digits) {
+  return fmt::format("  {:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}\n", label, figure(number_at(r, path + "/mean"), digits),
+                     figure(number_at(r, path + "/stddev"), digits), figure(number_at(r, path + "/p50"), digits),
+                     figure(number_at(r, path + "/p90"), digits), figure(number_at(r, path + "/p99"), digits),
+                     text_at(r, path + "/count"));
+}
+
+std::string acceptance_line(const json& r) {
+  const auto realised = number_at(r, "acceptance/realised");
+  if (!realised) return "  acceptance length      not measured\n";
+  std::string line = fmt::format("  acceptance length      {:.3f} realised over {} verification steps", *realised,
+                                 text_at(r, "acceptance/steps"));
+  if (const auto asked = number_at(r, "acceptance/requested"))
+    line += fmt::format(" ({} asked: {} +- {})", text_at(r, "acceptance/source"), *asked,
+                        figure(number_at(r, "acceptance/tolerance"), 3));
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string summary_text(const json& r, bool colour) {
+  const Colours& c = colour ? kAnsi : kPlain;
+  std::string out = fmt::format("\n{}  {}\n", text_at(r, "entry"), verdict_line(r, c));
+  for (const json& reason : at(r, "reasons"))
+    if (reason.is_string()) out += fmt::format("  {}x{} {}\n", c.bad, c.off, reason.get<std::string>());
+  out += banner(r, c);
+  out += fmt::format("\n  model                  {} @ {}\n", text_at(r, "point/model"), text_at(r, "point/revision"));
+  out += fmt::format("  workload               {} in / {} out, concurrency {}, {} requests ({} failed)\n",
+                     text_at(r, "workload/isl"), text_at(r, "workload/osl"), text_at(r, "workload/concurrency"),
+                     text_at(r, "workload/measured_requests"), text_at(r, "workload/failed_requests"));
+  out += acceptance_line(r);
+  out += fmt::format("  throughput             {} output tokens/s over {} s\n",
+                     figure(number_at(r, "throughput/output_tokens_per_second"), 1),
+                     figure(number_at(r, "throughput/window_seconds"), 2));
+  out += fmt::format("  weights                {} files, {} bytes, {}\n", text_at(r, "weights/file_count"),
+                     text_at(r, "weights/bytes"), flag_at(r, "weights/verified") ? "verified" : "NOT verified");
+  out += fmt::format("  kernels                {}-{}, gate {} ({} cells)\n\n", text_at(r, "kernels/arch"),
+                     text_at(r, "kernels/content_id"), text_at(r, "kernels/gate/verdict"),
+                     text_at(r, "kernels/gate/cells"));
+  out += fmt::format("  {}{:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{}\n", c.dim, "ms", "mean", "stddev", "p50", "p90", "p99", "n",
+                     c.off);
+  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
+  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
+  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
+  out += latency_row(r, "inter-chunk (per step)", "latency_ms/inter_chunk", 3);
+  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
+  out += "  - = too few samples for this percentile\n\nScope\n";
+  for (const json& statement : at(r, "scope"))
+    if (statement.is_string()) out += fmt::format("  - {}\n", statement.get<std::string>());
+  return out;
+}
+
+}  // namespace sweep::report

@@ -1,0 +1,133 @@
+#include "orchestrator/gate/build.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "orchestrator/base/file.h"
+#include "orchestrator/base/temp_dir.h"
+#include "orchestrator/digest/sha256.h"
+#include "tests/support/catch.h"
+
+using namespace sweep;
+namespace fs = std::filesystem;
+
+namespace {
+
+void put(const fs::path& path, const std::string& text) {
+  REQUIRE(base::make_directories(path.parent_path()).has_value());
+  REQUIRE(base::write_file_atomic(path, text).has_value());
+}
+
+// Sources that compile in a moment into the two libraries a kernel build consists of.
+class SmallSources {
+ public:
+  SmallSources() {
+    put(sources() / "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.22)\n"
+        "project(k LANGUAGES CXX)\n"
+        "foreach(suffix \"\" \"-padded64\")\n"
+        "  add_library(k${suffix} SHARED k.cc)\n"
+        "  set_target_properties(k${suffix} PROPERTIES OUTPUT_NAME flashmla-${FLASHMLA_ARCH}${suffix})\n"
+        "endforeach()\n");
+    put(sources() / "k.cc", "extern \"C\" int answer() { return 42; }\n");
+  }
+  fs::path sources() const { return folder_.path() / "kernels"; }
+  fs::path cache() const { return folder_.path() / "cache"; }
+
+  diag::Result<gate::KernelBuild> build() {
+    return gate::build_kernels({.arch = gate::Arch::kCpu, .sources = sources(), .cache = cache()}, [](std::string_view) {},
+                               {}, diagnostics);
+  }
+
+  diag::Diagnostics diagnostics;
+
+ private:
+  base::TempDir folder_ = base::TempDir::create().value();
+};
+
+}  // namespace
+
+TEST_CASE("gate: kernels are compiled once and found by content afterwards") {
+  SmallSources small;
+  const auto first = small.build().value();
+  CHECK_FALSE(first.found);
+  CHECK(digest::sha256_file(first.library).value() == first.library_sha256);
+  CHECK(digest::sha256_file(first.baseline).value() == first.baseline_sha256);
+  const auto second = small.build().value();
+  CHECK(second.found);
+  CHECK(second.content_id == first.content_id);
+  CHECK(second.library_sha256 == first.library_sha256);
+  CHECK(small.diagnostics.empty());
+}
+
+TEST_CASE("gate: changed sources are another build, changed prose is not") {
+  SmallSources small;
+  const auto first = small.build().value();
+  put(small.sources() / "README.md", "words\n");
+  put(small.sources() / "gate" / "gate.cc", "not part of the extension\n");
+  CHECK(small.build().value().content_id == first.content_id);
+  put(small.sources() / "k.cc", "extern \"C\" int answer() { return 43; }\n");
+  const auto second = small.build().value();
+  CHECK_FALSE(second.found);
+  CHECK(second.content_id != first.content_id);
+}
+
+TEST_CASE("gate: a library that was changed on disk is reported and built again") {
+  SmallSources small;
+  const auto first = small.build().value();
+  const std::string good = base::read_file(first.library).value();
+  put(first.library, good + "x");
+  const auto second = small.build().value();
+  CHECK_FALSE(second.found);
+  CHECK(digest::sha256_file(second.library).value() == second.library_sha256);
+  REQUIRE(small.diagnostics.items().size() == 1);
+  CHECK(small.diagnostics.items()[0].rule == diag::RuleId::kernels_artifact_changed);
+  CHECK(contains(small.diagnostics.items()[0].message, first.library_sha256));
+}
+
+TEST_CASE("gate: sources that do not compile leave no build behind and name the log") {
+  SmallSources small;
+  put(small.sources() / "k.cc", "this is not C++\n");
+  const auto built = small.build();
+  REQUIRE_FALSE(built.has_value());
+  CHECK(built.error().rule == diag::RuleId::kernels_build_failed);
+  const fs::path log = built.error().help.substr(std::string("read ").size());
+  CHECK(contains(base::read_file(log).value(), "error"));
+  for (const auto& item : fs::directory_iterator(small.cache() / "kernels")) CHECK_FALSE(item.is_directory());
+}
+
+TEST_CASE("gate: a folder without sources is not a build") {
+  SmallSources small;
+  fs::remove(small.sources() / "CMakeLists.txt");
+  const auto built = small.build();
+  REQUIRE_FALSE(built.has_value());
+  CHECK(built.error().rule == diag::RuleId::kernels_sources_missing);
+}
+
+TEST_CASE("gate: two builders at once make one build") {
+  SmallSources small;
+  std::vector<gate::KernelBuild> builds(2);
+  {
+    std::vector<std::jthread> threads;
+    for (gate::KernelBuild& build : builds)
+      threads.emplace_back([&build, &small] {
+        diag::Diagnostics own;
+        build = gate::build_kernels({.arch = gate::Arch::kCpu, .sources = small.sources(), .cache = small.cache()},
+                                    [](std::string_view) {}, {}, own)
+                    .value();
+      });
+  }
+  CHECK(builds[0].found != builds[1].found);
+  CHECK(builds[0].library_sha256 == builds[1].library_sha256);
+}
+
+TEST_CASE("gate: an architecture without bundled kernels is refused, not replaced") {
+  SmallSources small;
+  const auto built = gate::build_kernels({.arch = gate::Arch::kSm90a, .sources = small.sources(), .cache = small.cache()},
+                                         [](std::string_view) {}, {}, small.diagnostics);
+  REQUIRE_FALSE(built.has_value());
+  CHECK(built.error().rule == diag::RuleId::kernels_arch_not_bundled);
+  CHECK(contains(built.error().message, "H200"));
+}

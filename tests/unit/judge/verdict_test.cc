@@ -1,0 +1,210 @@
+#include "orchestrator/judge/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.h"
+
+using namespace sweep;
+using diag::RuleId;
+using judge::Outcome;
+
+namespace {
+
+constexpr int64_t kRequests = 10;
+
+// A run in which everything is as asked; each test breaks one thing.
+struct Run {
+  plan::Job job;
+  std::vector<sample::Sample> samples;
+  std::optional<judge::Steps> acceptance;
+  std::vector<judge::Steps> windows;
+  int64_t prefix_cache_hits = 0;
+  bool weights_verified = true;
+  std::string weights_revision = "r1";
+  bool gate_passed = true;
+  std::string gated = "aa";
+  std::string loaded = "aa";
+  bool uses_bundled_kernels = true;
+  bool compiles_at_run_time = false;
+
+  Run() {
+    job.isl = 8192;
+    job.osl = 256;
+    job.concurrency = 1;
+    job.num_draft_tokens = 7;
+    job.acceptance = {plan::AcceptanceSource::kExplicit, 5.7};
+    job.revision = "r1";
+    for (int64_t i = 0; i < kRequests; ++i) {
+      sample::Sample s;
+      s.sequence = i;
+      s.status = 200;
+      s.finish_reason = "length";
+      s.prompt_tokens = 8192;
+      s.completion_tokens = 256;
+      s.received_tokens = 256;
+      s.cached_tokens = 0;
+      samples.push_back(s);
+    }
+    acceptance = judge::Steps{.steps = 450, .accepted = 2115};  // 1 + 4.7
+    windows = {{.steps = 40, .accepted = 188}, {.steps = 40, .accepted = 190}};
+  }
+
+  judge::Verdict judged() const {
+    return judge::judge({.job = job,
+                         .planned_requests = kRequests,
+                         .samples = samples,
+                         .acceptance = acceptance,
+                         .windows = windows,
+                         .prefix_cache_hits = prefix_cache_hits,
+                         .weights_verified = weights_verified,
+                         .weights_revision = weights_revision,
+                         .gate_passed = gate_passed,
+                         .gated_kernel_sha256 = gated,
+                         .loaded_kernel_sha256 = loaded,
+                         .uses_bundled_kernels = uses_bundled_kernels,
+                         .compiles_at_run_time = compiles_at_run_time});
+  }
+};
+
+const judge::Condition& condition(const judge::Verdict& verdict, RuleId rule) {
+  const auto found = std::find_if(verdict.conditions.begin(), verdict.conditions.end(),
+                                  [&](const judge::Condition& c) { return c.rule == rule; });
+  REQUIRE(found != verdict.conditions.end());
+  return *found;
+}
+
+// Exactly this condition failed, so that no other one hides behind it.
+void check_only_failure(const Run& run, RuleId rule, std::string_view part_of_text) {
+  const judge::Verdict verdict = run.judged();
+  CHECK_FALSE(verdict.valid());
+  for (const judge::Condition& c : verdict.conditions) {
+    INFO(c.text);
+    CHECK((c.outcome == Outcome::kFailed) == (c.rule == rule));
+  }
+  INFO(condition(verdict, rule).text);
+  CHECK(contains(condition(verdict, rule).text, part_of_text));
+}
+
+}  // namespace
+
+TEST_CASE("judge: a run in which everything is as asked is valid, with every condition listed") {
+  const judge::Verdict verdict = Run().judged();
+  INFO(judge::to_json(verdict).dump(2));
+  CHECK(verdict.valid());
+  CHECK(verdict.reasons().empty());
+  CHECK(verdict.conditions.size() == 12);
+  CHECK(condition(verdict, RuleId::judge_power).outcome == Outcome::kNotApplicable);
+}
+
+TEST_CASE("judge: one request of 255 tokens makes the run invalid and is named") {
+  Run run;
+  run.samples[3].completion_tokens = 255;
+  run.samples[3].received_tokens = 255;
+  check_only_failure(run, RuleId::judge_lengths, "request 3: 8192 prompt tokens (asked 8192), 255 output tokens");
+}
+
+TEST_CASE("judge: lengths are checked by usage and by what arrived") {
+  Run run;
+  SECTION("8191 prompt tokens") { run.samples[0].prompt_tokens = 8191; }
+  SECTION("usage says 256, 255 arrived") { run.samples[9].received_tokens = 255; }
+  SECTION("what arrived is unknown") { run.samples[1].received_tokens = std::nullopt; }
+  SECTION("usage is missing") { run.samples[1].completion_tokens = std::nullopt; }
+  SECTION("stopped by itself at the right length") { run.samples[1].finish_reason = "stop"; }
+  check_only_failure(run, RuleId::judge_lengths, "1 of 10 requests");
+}
+
+TEST_CASE("judge: a failed request is not left out") {
+  Run run;
+  run.samples[2].problems.push_back({"load/stream-cut", "the stream ended early"});
+  check_only_failure(run, RuleId::judge_requests, "request 2: the stream ended early");
+}
+
+TEST_CASE("judge: fewer samples than planned is not a smaller valid run") {
+  Run run;
+  run.samples.pop_back();
+  const judge::Verdict verdict = run.judged();
+  CHECK(condition(verdict, RuleId::judge_sample_count).outcome == Outcome::kFailed);
+}
+
+TEST_CASE("judge: acceptance is judged against what was asked") {
+  Run run;
+  SECTION("just inside") {
+    run.acceptance = judge::Steps{.steps = 450, .accepted = 2115 + 31};  // +0.069
+    CHECK(run.judged().valid());
+  }
+  SECTION("outside") {
+    run.acceptance = judge::Steps{.steps = 450, .accepted = 2115 + 36};  // +0.080
+    check_only_failure(run, RuleId::judge_acceptance, "asked 5.7 +- 0.071");
+  }
+  SECTION("a window that chance does not explain") {
+    run.windows.push_back({.steps = 40, .accepted = 160});
+    check_only_failure(run, RuleId::judge_acceptance, "1 of 3 decode windows");
+  }
+  SECTION("measured acceptance has no value to meet") {
+    run.job.acceptance = {plan::AcceptanceSource::kMeasured, std::nullopt};
+    CHECK(run.judged().valid());
+  }
+}
+
+TEST_CASE("judge: acceptance that was never read back cannot be valid") {
+  Run run;
+  run.acceptance.reset();
+  const judge::Verdict verdict = run.judged();
+  CHECK(condition(verdict, RuleId::judge_acceptance).outcome == Outcome::kFailed);
+  CHECK(condition(verdict, RuleId::judge_counters).outcome == Outcome::kFailed);
+}
+
+TEST_CASE("judge: counters that other requests moved are noticed although the mean is right") {
+  Run run;
+  run.acceptance = judge::Steps{.steps = 900, .accepted = 4230};
+  check_only_failure(run, RuleId::judge_counters, "counters account for 5130 tokens; these requests explain 2550 to 2620");
+}
+
+TEST_CASE("judge: prefix-cache hits invalidate, by usage or by counter") {
+  Run run;
+  SECTION("usage") { run.samples[5].cached_tokens = 64; }
+  SECTION("counter") { run.prefix_cache_hits = 64; }
+  check_only_failure(run, RuleId::judge_prefix_cache, "64");
+}
+
+TEST_CASE("judge: weights must be verified, at the entry's revision") {
+  Run run;
+  SECTION("not verified") { run.weights_verified = false; }
+  SECTION("another revision") { run.weights_revision = "r2"; }
+  check_only_failure(run, RuleId::judge_weights, "verified");
+}
+
+TEST_CASE("judge: the kernels that ran must be the gated ones") {
+  Run run;
+  SECTION("gate not passed") { run.gate_passed = false; }
+  SECTION("other bytes were loaded") { run.loaded = "bb"; }
+  SECTION("the engine does not say") { run.loaded.clear(); }
+  check_only_failure(run, RuleId::judge_kernels, "kernel");
+}
+
+TEST_CASE("judge: a GPU run without telemetry is not valid, and every lack is listed") {
+  Run run;
+  run.job.gpus = 8;
+  run.job.image = "example/image:tag";
+  run.compiles_at_run_time = true;
+  const judge::Verdict verdict = run.judged();
+  for (const RuleId rule : {RuleId::judge_image, RuleId::judge_exclusive, RuleId::judge_jit, RuleId::judge_power})
+    CHECK(condition(verdict, rule).outcome == Outcome::kFailed);
+  CHECK(verdict.reasons().size() == 4);
+}
+
+TEST_CASE("judge: the tolerance is that of a least-variance schedule") {
+  CHECK(judge::acceptance_tolerance(5.7, 447, 3.3) == Approx(3.3 * std::sqrt(0.21 / 447)).epsilon(1e-6));
+  CHECK(judge::acceptance_tolerance(6.0, 447, 3.3) == Approx(0).margin(1e-8));
+}
+
+TEST_CASE("judge: the verdict as JSON names each rule") {
+  Run run;
+  run.gate_passed = false;
+  const nlohmann::json json = judge::to_json(run.judged());
+  CHECK(json["valid"] == false);
+  CHECK(json["reasons"].size() == 1);
+  CHECK(json["conditions"][0]["rule"] == "judge/sample-count");
+}
