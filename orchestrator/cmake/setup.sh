@@ -87,9 +87,32 @@ setup_say() {
 setup_line_start() { [[ ! -t 2 ]] || printf '\r\033[K'; }
 
 setup_interrupted() {
+  local try IFS=$' \t\n'  # the trap may run inside a read that has another one
+  trap '' INT TERM
+  # A build that went on unseen would meet the next one in the same folder.
+  for ((try = 0; try < 100; ++try)); do
+    setup_descendants "$$"
+    ((${#setup_found[@]} > 0)) || break
+    kill -TERM "${setup_found[@]}" 2>/dev/null
+    sleep 0.05
+  done
   printf '%s%s: interrupted; run the same command again to go on from here\n' "$(setup_line_start)" "$setup_program" >&2
-  trap - INT TERM
   exit "$1"
+}
+
+# setup_descendants PID: leaves the processes below PID in setup_found, the eldest first.
+setup_descendants() {
+  local next
+  local -a below=("$1") children
+  setup_found=()
+  while ((${#below[@]} > 0)); do
+    next=${below[0]}
+    below=("${below[@]:1}")
+    children=()  # the list has no line end, so read fails even when it read it
+    read -ra children 2>/dev/null <"/proc/$next/task/$next/children" || true
+    setup_found+=("${children[@]}")
+    below+=("${children[@]}")
+  done
 }
 
 # setup_fail MESSAGE [log]: with "log" the part of the log that explains it is shown.
