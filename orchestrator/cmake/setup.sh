@@ -38,22 +38,23 @@ setup_begin() {
 # setup_is_current: true when build/release/bin/sweepctl was built from the sources as they are now, in this place, by
 # the compiler that is still there, and the libraries it was linked with are too. One process, no output.
 setup_is_current() {
-  local key value same=0 changed
+  local key value file='' same=0 changed
   setup_compiler=''
   [[ -x $setup_root/build/release/bin/sweepctl && -r $setup_stamp ]] || return 1
   while IFS='=' read -r key value; do
     case $key in
       root) [[ $value == "$setup_root" ]] || return 1; same=1 ;;
       environment) [[ $value == "$(setup_environment)" ]] || return 1 ;;
-      compiler) setup_compiler=$value; [[ -x $value ]] || return 1 ;;
+      compiler) setup_compiler=$value ;;
+      compiler_file) file=$value ;;
       generator) setup_generator=$value ;;
       library) [[ -e $value ]] || return 1 ;;
     esac
   done <"$setup_stamp"
-  [[ $same == 1 && -n $setup_compiler ]] || return 1
+  [[ $same == 1 && -x $setup_compiler && $setup_compiler -ef $file ]] || return 1
   # An upgraded compiler keeps the old date of its package: its inode change time tells.
-  changed=$(find -H "$setup_root"/{sweepctl,CMakeLists.txt,CMakePresets.json,orchestrator,kernels} "$setup_compiler" \
-    \( -newer "$setup_stamp" -o -path "$setup_compiler" -cnewer "$setup_stamp" \) -print -quit 2>&1)
+  changed=$(find -H "$setup_root"/{sweepctl,CMakeLists.txt,CMakePresets.json,orchestrator,kernels} "$file" \
+    \( -newer "$setup_stamp" -o -path "$file" -cnewer "$setup_stamp" \) -print -quit 2>&1)
   [[ -z $changed ]]
 }
 
@@ -480,7 +481,8 @@ setup_write_stamp() {
   [[ -x $binary ]] || setup_fail "the build did not make \"$binary\""
   {
     printf 'root=%s\nenvironment=%s\n' "$setup_root" "$(setup_environment)"
-    printf 'compiler=%s\ngenerator=%s\n' "$(readlink -f -- "$setup_compiler")" "$setup_generator"
+    printf 'compiler=%s\ncompiler_file=%s\n' "$setup_compiler" "$(readlink -f -- "$setup_compiler")"
+    printf 'generator=%s\n' "$setup_generator"
     ldd "$binary" 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/library=\1/p'
   } >"$setup_stamp.new"
   touch -r "$1" "$setup_stamp.new" && mv -f "$setup_stamp.new" "$setup_stamp"
