@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <new>
 #include <thread>
@@ -20,8 +21,11 @@ namespace {
 constexpr const char* kUsage =
     "usage: flashmla-bench [--shape NAME] [--threads N] [--repeats N] [--no-reference]\n"
     "\n"
-    "Median time of sparse decode at an engine's shapes, GFLOP/s (score and value products only), share of the\n"
-    "multiply-add peak measured in this run, and how much faster than the plain C++ reference it is.\n";
+    "Median time of sparse decode at an engine's shapes and GFLOP/s (score and value products only). What a core does "
+    "is\n"
+    "taken from processor time, so that other processes disturb it little: its rate, the share of the multiply-add "
+    "peak\n"
+    "measured in this run, and how much faster than the plain C++ reference it is.\n";
 
 struct Options {
   const char* shape = nullptr;
@@ -34,10 +38,23 @@ struct FreeAligned {
   void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{kWorkspaceAlignment}); }
 };
 
-double seconds_of(const flashmla_sparse_decode_params& params, const cpu::TileOps& ops, cpu::WorkerPool& pool) {
+struct Time {
+  double wall;  // seconds
+  double cpu;   // seconds of all threads together: hardly disturbed by other processes
+};
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+Time time_of(const flashmla_sparse_decode_params& params, const cpu::TileOps& ops, cpu::WorkerPool& pool) {
   const auto start = std::chrono::steady_clock::now();
+  const double cpu_start = cpu_seconds();
   cpu::sparse_decode(params, ops, pool);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double cpu = cpu_seconds() - cpu_start;
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), cpu};
 }
 
 double median(std::vector<double> values) {
@@ -45,32 +62,42 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void time_shape(const Shape& shape, const Options& options, cpu::WorkerPool& pool, double peak) {
+struct Times {
+  std::vector<double> wall, cpu;
+  void add(const Time& time) {
+    wall.push_back(time.wall);
+    cpu.push_back(time.cpu);
+  }
+};
+
+void time_shape(const Shape& shape, const Options& options, cpu::WorkerPool& pool, double core_peak) {
   const Workload workload(shape);
   flashmla_sparse_decode_params params = workload.params();
   params.workspace_bytes = cpu::decode_workspace(pool.size(), params.num_heads, params.d_qk);
   const std::unique_ptr<void, FreeAligned> workspace(
       ::operator new (params.workspace_bytes, std::align_val_t{kWorkspaceAlignment}));
   params.workspace = workspace.get();
-  std::vector<double> fast, reference;
-  seconds_of(params, cpu::tile_ops(), pool);
+  Times fast, reference;
+  time_of(params, cpu::tile_ops(), pool);
   for (int32_t i = 0; i < options.repeats; ++i) {
-    fast.push_back(seconds_of(params, cpu::tile_ops(), pool));
+    fast.add(time_of(params, cpu::tile_ops(), pool));
     // The reference is slow and steady: a few runs, spread among the others.
-    if (options.reference && i % 5 == 0) reference.push_back(seconds_of(params, cpu::kGenericTileOps, pool));
+    if (options.reference && i % 5 == 0) reference.add(time_of(params, cpu::kGenericTileOps, pool));
   }
-  const double time = median(fast);
-  const double rate = workload.flops() / time * 1e-9;
-  std::printf("%-22s %10.3f ms  min %10.3f  %8.1f GFLOP/s  %3.0f %% of peak", shape.name.c_str(), time * 1e3,
-              *std::min_element(fast.begin(), fast.end()) * 1e3, rate, 100 * rate / peak);
-  if (options.reference) std::printf("  %5.1f x reference", median(reference) / time);
+  const double wall = median(fast.wall);
+  const double cpu = median(fast.cpu);
+  const double core_rate = workload.flops() / cpu * 1e-9;
+  std::printf("%-22s %9.3f ms (best %9.3f) %6.1f GFLOP/s | a core: %6.1f GFLOP/s, %3.0f %% of its peak",
+              shape.name.c_str(), wall * 1e3, *std::min_element(fast.wall.begin(), fast.wall.end()) * 1e3,
+              workload.flops() / wall * 1e-9, core_rate, 100 * core_rate / core_peak);
+  if (options.reference) std::printf(", %5.1f x reference", median(reference.cpu) / cpu);
   std::printf("\n");
 }
 
 int run(const Options& options) {
   cpu::WorkerPool pool(options.threads);
-  const double peak = fma_peak(options.threads);
-  std::printf("isa %s, %d threads, multiply-add peak %.0f GFLOP/s, median of %d\n", cpu::tile_ops().isa,
+  const double peak = core_fma_peak();
+  std::printf("isa %s, %d threads, multiply-add peak of a core %.0f GFLOP/s, medians of %d\n", cpu::tile_ops().isa,
               options.threads, peak, options.repeats);
   bool any = false;
   for (const Shape& shape : shapes()) {

@@ -1,10 +1,8 @@
 #include "kernels/bench/peak.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <thread>
-#include <vector>
+#include <cstdint>
+#include <ctime>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -65,21 +63,16 @@ double run() {
 
 }  // namespace
 
-double fma_peak(int32_t threads) {
+double core_fma_peak() {
   double best = 0;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    std::vector<double> operations(static_cast<size_t>(threads));
-    std::vector<std::thread> helpers;
-    const auto start = std::chrono::steady_clock::now();
-    for (int32_t i = 1; i < threads; ++i) {
-      helpers.emplace_back([&operations, i] { operations[static_cast<size_t>(i)] = run(); });
-    }
-    operations[0] = run();
-    for (std::thread& helper : helpers) helper.join();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    double total = 0;
-    for (const double count : operations) total += count;
-    best = std::max(best, total / seconds.count() * 1e-9);
+  for (int repeat = 0; repeat < 7; ++repeat) {
+    timespec start{}, end{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+    const double operations = run();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    const double seconds =
+        static_cast<double>(end.tv_sec - start.tv_sec) + 1e-9 * static_cast<double>(end.tv_nsec - start.tv_nsec);
+    best = std::max(best, operations / seconds * 1e-9);
   }
   return best;
 }

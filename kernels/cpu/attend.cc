@@ -38,48 +38,39 @@ int64_t piece(int64_t bytes) {
 size_t Attention::scratch_bytes(int32_t padded_heads, int32_t d_qk) {
   const int64_t heads = padded_heads;
   const int64_t floats = sizeof(float);
-  const int64_t bytes = piece(RowCache::bytes(row_floats(d_qk))) + piece(heads * row_floats(d_qk) * floats) +
+  const int64_t bytes = piece(kTileTokens * row_floats(d_qk) * floats) + piece(heads * row_floats(d_qk) * floats) +
                         piece(heads * row_floats(kValueDims) * floats) + piece(heads * kTileTokens * floats) +
                         2 * piece(heads * floats) + piece(heads * int64_t{sizeof(double)});
   return static_cast<size_t>(bytes);
 }
 
-Attention::Attention(void* memory, int32_t padded_heads, int32_t d_qk, const TileOps& ops)
-    : ops_(ops), cache_(memory, row_floats(d_qk)) {
+Attention::Attention(void* memory, const QueryRows& query, const TileOps& ops) : ops_(ops), query_(query) {
+  const int64_t heads = query.padded_heads;
+  const int64_t q_row = row_floats(query.d_qk);
   Carver carver(memory);
-  const int64_t heads = padded_heads;
-  carver.take<uint8_t>(RowCache::bytes(row_floats(d_qk)));
-  q_ = carver.take<float>(heads * row_floats(d_qk));
+  tile_ = carver.take<float>(kTileTokens * q_row);
+  q_ = carver.take<float>(heads * q_row);
   out_ = carver.take<float>(heads * row_floats(kValueDims));
   scores_ = carver.take<float>(heads * kTileTokens);
   state_.max = carver.take<float>(heads);
   state_.rescale = carver.take<float>(heads);
   state_.sum = carver.take<double>(heads);
-}
 
-void Attention::begin(const QueryRows& query) {
-  query_ = query;
   for (int32_t h = 0; h < query.heads; ++h) {
-    ops_.widen(query.q + h * query.q_head_stride, query.d_qk, q_ + h * row_floats(query.d_qk));
+    ops_.widen(query.q + h * query.q_head_stride, query.d_qk, q_ + h * q_row);
   }
-  for (int32_t h = query.heads; h < query.padded_heads; ++h) {
-    std::fill_n(q_ + h * row_floats(query.d_qk), query.d_qk, 0.0F);
-  }
-  std::fill_n(out_, query.padded_heads * row_floats(kValueDims), 0.0F);
-  std::fill_n(state_.max, query.padded_heads, -std::numeric_limits<float>::infinity());
-  std::fill_n(state_.sum, query.padded_heads, 0.0);
-  tokens_ = 0;
-  any_token_ = false;
-  cache_.start_tile();
+  for (int32_t h = query.heads; h < query.padded_heads; ++h) std::fill_n(q_ + h * q_row, query.d_qk, 0.0F);
+  std::fill_n(out_, heads * row_floats(kValueDims), 0.0F);
+  std::fill_n(state_.max, heads, -std::numeric_limits<float>::infinity());
+  std::fill_n(state_.sum, heads, 0.0);
 }
 
 void Attention::attend_tile() {
-  ops_.score(q_, query_.padded_heads, query_.d_qk, rows_, tokens_, scores_);
+  ops_.score(q_, query_.padded_heads, query_.d_qk, tile_, tokens_, scores_);
   ops_.softmax(scores_, query_.padded_heads, tokens_, query_.softmax_scale, state_);
-  ops_.accumulate(scores_, query_.padded_heads, rows_, tokens_, state_.rescale, out_);
+  ops_.accumulate(scores_, query_.padded_heads, tile_, row_floats(query_.d_qk), tokens_, state_.rescale, out_);
   any_token_ = true;
   tokens_ = 0;
-  cache_.start_tile();
 }
 
 void Attention::end() {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/row_cache.h"
 #include "kernels/cpu/tile_ops.h"
 
 namespace flashmla::cpu {
@@ -30,17 +29,15 @@ class Attention {
  public:
   static size_t scratch_bytes(int32_t padded_heads, int32_t d_qk);
 
-  // `memory` is 64-byte aligned and has scratch_bytes(padded_heads, d_qk).
-  Attention(void* memory, int32_t padded_heads, int32_t d_qk, const TileOps& ops);
+  // `memory` is 64-byte aligned and has scratch_bytes(query.padded_heads, query.d_qk).
+  Attention(void* memory, const QueryRows& query, const TileOps& ops);
 
-  void begin(const QueryRows& query);
-  // The FP32 row of a token of the current tile; to be filled where *missed. Attends to the tile once it is full.
-  float* add(int32_t source, int32_t slot, bool* missed) {
+  // Where the FP32 row [d_qk] of the next token goes; the caller fills it at once.
+  float* add_token() {
     if (tokens_ == kTileTokens) attend_tile();
-    float* row = cache_.find(source, slot, missed);
-    rows_[tokens_++] = row;
-    return row;
+    return tile_ + tokens_++ * row_floats(query_.d_qk);
   }
+  // Attends to what is left and writes the results.
   void end();
 
   const TileOps& ops() const { return ops_; }
@@ -49,13 +46,12 @@ class Attention {
   void attend_tile();
 
   const TileOps& ops_;
-  QueryRows query_{};
-  RowCache cache_;
+  const QueryRows query_;
+  float* tile_;    // [kTileTokens][row_floats(d_qk)]
   float* q_;       // [heads][row_floats(d_qk)]
   float* out_;     // [heads][row_floats(512)]
   float* scores_;  // [heads][kTileTokens]
   SoftmaxState state_{};
-  const float* rows_[kTileTokens] = {};
   int32_t tokens_ = 0;
   bool any_token_ = false;
 };

@@ -33,64 +33,53 @@ class DefaultFloatEnvironment {
   std::fenv_t saved_;
 };
 
-// How a call is cut into units: neighbouring query tokens of a request stay together for the sake of the row cache, and
-// heads are divided only where there are too few query tokens for all threads. No cut changes a result.
+// How a call is cut into units: a query token each, with all its heads where there are enough query tokens for all
+// threads. No cut changes a result.
 struct Partition {
-  int32_t tokens_per_unit;
-  int32_t token_units;  // per request
   int32_t heads_per_unit;
   int32_t head_units;
   int64_t units;
 };
 
 Partition partition(int32_t batch, int32_t s_q, int32_t num_heads, int32_t threads) {
-  constexpr int32_t kUnitsPerThread = 4;  // enough that threads finish together
-  constexpr int32_t kFewestHeads = 4;     // what the score operation computes at once
+  constexpr int32_t kFewestHeads = 4;  // what the score operation computes at once
   Partition cut{};
   const int64_t rows = int64_t{batch} * s_q;
-  const int64_t wanted = int64_t{threads} * kUnitsPerThread;
-  cut.tokens_per_unit = static_cast<int32_t>(std::clamp<int64_t>(rows / wanted, 1, s_q));
-  cut.token_units = divide_up(s_q, cut.tokens_per_unit);
   cut.heads_per_unit = num_heads;
   if (rows < threads) {
     const int32_t heads = divide_up(num_heads, divide_up(threads, rows));
     cut.heads_per_unit = std::min(num_heads, divide_up(heads, kFewestHeads) * kFewestHeads);
   }
   cut.head_units = divide_up(num_heads, cut.heads_per_unit);
-  cut.units = int64_t{batch} * cut.token_units * cut.head_units;
+  cut.units = rows * cut.head_units;
   return cut;
 }
 
 // Where the tokens of one query token come from: fills `attention` with them.
-void add_selection(Attention& attention, const flashmla_sparse_kv& kv, int32_t source, int32_t b, int32_t t) {
+void add_selection(Attention& attention, const flashmla_sparse_kv& kv, int64_t b, int64_t t) {
   const int32_t count = kv.topk_length != nullptr ? kv.topk_length[b] : kv.topk;
   if (count == 0) return;
   const int32_t* indices = kv.indices + b * kv.indices_batch_stride + t * kv.indices_query_stride;
   for (int32_t i = 0; i < count; ++i) {
     if (indices[i] < 0) continue;
-    bool missed = false;
-    float* row = attention.add(source, indices[i], &missed);
-    if (missed) attention.ops().dequantise(kv.format, record_at(kv, indices[i]), row);
+    attention.ops().dequantise(kv.format, record_at(kv, indices[i]), attention.add_token());
   }
 }
 
-void add_tokens(Attention& attention, const flashmla_sparse_decode_params& params, int32_t b, int32_t t) {
-  add_selection(attention, params.main, 0, b, t);
-  if (params.extra.pool != nullptr) add_selection(attention, params.extra, 1, b, t);
+void add_tokens(Attention& attention, const flashmla_sparse_decode_params& params, int64_t b, int64_t t) {
+  add_selection(attention, params.main, b, t);
+  if (params.extra.pool != nullptr) add_selection(attention, params.extra, b, t);
 }
 
-void add_tokens(Attention& attention, const flashmla_dense_decode_params& params, int32_t b, int32_t t) {
-  const int32_t hidden = params.causal != 0 ? params.s_q - 1 - t : 0;
-  const int32_t length = params.seq_lens[b] - hidden;
+void add_tokens(Attention& attention, const flashmla_dense_decode_params& params, int64_t b, int64_t t) {
+  const int64_t hidden = params.causal != 0 ? params.s_q - 1 - t : 0;
+  const int64_t length = params.seq_lens[b] - hidden;
   const int32_t* pages = params.block_table + b * params.block_table_stride;
-  for (int32_t position = 0; position < length; ++position) {
+  for (int64_t position = 0; position < length; ++position) {
     const int64_t page = pages[position / params.page_size];
-    const int32_t offset = position % params.page_size;
-    bool missed = false;
-    float* row = attention.add(0, position, &missed);
-    if (!missed) continue;
+    const int64_t offset = position % params.page_size;
     const uint16_t* token = params.kv + page * params.kv_page_stride + offset * params.kv_token_stride;
-    attention.ops().widen(token, params.d_qk, row);
+    attention.ops().widen(token, params.d_qk, attention.add_token());
   }
 }
 
@@ -115,10 +104,9 @@ void run_unit(void* argument, int64_t unit, int32_t thread) {
   const Params& params = *call.params;
   const DefaultFloatEnvironment environment;
   const int32_t head = static_cast<int32_t>(unit % call.cut.head_units) * call.cut.heads_per_unit;
-  const int64_t token_unit = unit / call.cut.head_units;
-  const auto b = static_cast<int32_t>(token_unit / call.cut.token_units);
-  const int32_t first = static_cast<int32_t>(token_unit % call.cut.token_units) * call.cut.tokens_per_unit;
-  const int32_t last = std::min(params.s_q, first + call.cut.tokens_per_unit);
+  const int64_t row = unit / call.cut.head_units;
+  const int64_t b = row / params.s_q;
+  const int64_t t = row % params.s_q;
   const int32_t heads = std::min(call.cut.heads_per_unit, params.num_heads - head);
 
   QueryRows query{};
@@ -131,15 +119,12 @@ void run_unit(void* argument, int64_t unit, int32_t thread) {
   query.out_head_stride = params.out_head_stride;
   query.lse_head_stride = params.lse_head_stride;
   void* scratch = static_cast<uint8_t*>(params.workspace) + static_cast<size_t>(thread) * call.scratch_bytes;
-  Attention attention(scratch, query.padded_heads, params.d_qk, *call.ops);
-  for (int32_t t = first; t < last; ++t) {
-    query.q = params.q + b * params.q_batch_stride + t * params.q_token_stride + head * params.q_head_stride;
-    query.out = params.out + b * params.out_batch_stride + t * params.out_token_stride + head * params.out_head_stride;
-    query.lse = params.lse + b * params.lse_batch_stride + t * params.lse_token_stride + head * params.lse_head_stride;
-    attention.begin(query);
-    add_tokens(attention, params, b, t);
-    attention.end();
-  }
+  query.q = params.q + b * params.q_batch_stride + t * params.q_token_stride + head * params.q_head_stride;
+  query.out = params.out + b * params.out_batch_stride + t * params.out_token_stride + head * params.out_head_stride;
+  query.lse = params.lse + b * params.lse_batch_stride + t * params.lse_token_stride + head * params.lse_head_stride;
+  Attention attention(scratch, query, *call.ops);
+  add_tokens(attention, params, b, t);
+  attention.end();
 }
 
 template <typename Params>

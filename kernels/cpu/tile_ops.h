@@ -38,16 +38,16 @@ struct TileOps {
   // One record -> FP32 [d_qk].
   void (*dequantise)(flashmla_kv_format format, Record record, float* row);
 
-  // scores[h * kTileTokens + t] = q[h] . rows[t]. q is FP32 [heads][row_floats(d_qk)].
-  void (*score)(const float* q, int32_t heads, int32_t d_qk, const float* const* rows, int32_t tokens, float* scores);
+  // scores[h * kTileTokens + t] = q[h] . tile[t]. q is FP32 [heads][row_floats(d_qk)], the tile [tokens][same].
+  void (*score)(const float* q, int32_t heads, int32_t d_qk, const float* tile, int32_t tokens, float* scores);
 
   // Turns the scores of a tile into exp(scale * score - max) in place and updates the state.
   void (*softmax)(float* scores, int32_t heads, int32_t tokens, float scale, const SoftmaxState& state);
 
-  // out[h] = out[h] * rescale[h] + sum over t of p[h * kTileTokens + t] * rows[t]. out is FP32
-  // [heads][row_floats(512)].
-  void (*accumulate)(const float* p, int32_t heads, const float* const* rows, int32_t tokens, const float* rescale,
-                     float* out);
+  // out[h] = out[h] * rescale[h] + sum over t of p[h * kTileTokens + t] * tile[t]. out is FP32
+  // [heads][row_floats(512)]; the tile's rows are `stride` floats apart.
+  void (*accumulate)(const float* p, int32_t heads, const float* tile, int64_t stride, int32_t tokens,
+                     const float* rescale, float* out);
 
   // FP32 * factor -> BF16, to nearest even.
   void (*narrow)(const float* row, float factor, int32_t count, uint16_t* bf16);
@@ -64,6 +64,13 @@ extern const TileOps kGenericTileOps;
 extern const TileOps kAvx2TileOps;
 extern const TileOps kAvx512TileOps;
 #endif
+
+// The tables that this machine runs, from the reference to the fastest.
+struct TileOpsList {
+  const TileOps* of[3];
+  int32_t count;
+};
+TileOpsList available_tile_ops();
 
 // The fastest table this machine runs. The environment variable FLASHMLA_CPU_ISA (generic, avx2 or avx512) can ask for
 // a lesser one, which is how the tests reach all of them; a name that is unknown or not possible here is ignored.

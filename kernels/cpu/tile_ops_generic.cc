@@ -88,14 +88,15 @@ void dequantise(flashmla_kv_format format, Record record, float* row) {
   }
 }
 
-void score(const float* q, int32_t heads, int32_t d_qk, const float* const* rows, int32_t tokens, float* scores) {
+void score(const float* q, int32_t heads, int32_t d_qk, const float* tile, int32_t tokens, float* scores) {
   for (int32_t h = 0; h < heads; ++h) {
     const float* query = q + h * row_floats(d_qk);
     for (int32_t t = 0; t < tokens; ++t) {
+      const float* key = tile + t * row_floats(d_qk);
       // Sixteen partial sums: less rounding error than one, and what a vector register holds.
       float partial[16] = {};
       for (int32_t i = 0; i < d_qk; i += 16) {
-        for (int32_t lane = 0; lane < 16; ++lane) partial[lane] += query[i + lane] * rows[t][i + lane];
+        for (int32_t lane = 0; lane < 16; ++lane) partial[lane] += query[i + lane] * key[i + lane];
       }
       for (int32_t width = 8; width > 0; width /= 2) {
         for (int32_t lane = 0; lane < width; ++lane) partial[lane] += partial[lane + width];
@@ -123,14 +124,15 @@ void softmax(float* scores, int32_t heads, int32_t tokens, float scale, const So
   }
 }
 
-void accumulate(const float* p, int32_t heads, const float* const* rows, int32_t tokens, const float* rescale,
+void accumulate(const float* p, int32_t heads, const float* tile, int64_t stride, int32_t tokens, const float* rescale,
                 float* out) {
   for (int32_t h = 0; h < heads; ++h) {
     float* sum = out + h * row_floats(kValueDims);
     for (int32_t i = 0; i < kValueDims; ++i) sum[i] *= rescale[h];
     for (int32_t t = 0; t < tokens; ++t) {
+      const float* value = tile + t * stride;
       const float weight = p[h * kTileTokens + t];
-      for (int32_t i = 0; i < kValueDims; ++i) sum[i] += weight * rows[t][i];
+      for (int32_t i = 0; i < kValueDims; ++i) sum[i] += weight * value[i];
     }
   }
 }

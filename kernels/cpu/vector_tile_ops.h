@@ -45,16 +45,16 @@ struct VectorTileOps {
     for (int32_t h = 0; h < kHeads; ++h) Simd::store_sums(sums[h], scores + h * kTileTokens);
   }
 
-  static void score(const float* q, int32_t heads, int32_t d_qk, const float* const* rows, int32_t tokens,
-                    float* scores) {
+  static void score(const float* q, int32_t heads, int32_t d_qk, const float* tile, int32_t tokens, float* scores) {
+    const int64_t stride = row_floats(d_qk);
     for (int32_t t = 0; t < tokens; t += kScoreTokens) {
-      const float* block[kScoreTokens];
-      for (int32_t i = 0; i < kScoreTokens; ++i) block[i] = rows[t + i < tokens ? t + i : tokens - 1];
+      const float* keys[kScoreTokens];
+      for (int32_t i = 0; i < kScoreTokens; ++i) keys[i] = tile + (t + i < tokens ? t + i : tokens - 1) * stride;
       int32_t h = 0;
       for (; h + Simd::kScoreHeads <= heads; h += Simd::kScoreHeads) {
-        score_block<Simd::kScoreHeads>(q + h * row_floats(d_qk), d_qk, block, scores + h * kTileTokens + t);
+        score_block<Simd::kScoreHeads>(q + h * stride, d_qk, keys, scores + h * kTileTokens + t);
       }
-      for (; h < heads; ++h) score_block<1>(q + h * row_floats(d_qk), d_qk, block, scores + h * kTileTokens + t);
+      for (; h < heads; ++h) score_block<1>(q + h * stride, d_qk, keys, scores + h * kTileTokens + t);
     }
   }
 
@@ -98,8 +98,8 @@ struct VectorTileOps {
 
   // kHeads x kSumVectors registers of sums over all tokens of the tile.
   template <int32_t kHeads>
-  static void accumulate_block(const float* p, const float* const* rows, int32_t tokens, const float* rescale,
-                               int32_t dim, float* out) {
+  static void accumulate_block(const float* p, const float* tile, int64_t stride, int32_t tokens, const float* rescale,
+                               float* out) {
     constexpr int32_t kVectors = Simd::kSumVectors;
     Vec sums[kHeads][kVectors];
     for (int32_t h = 0; h < kHeads; ++h) {
@@ -110,7 +110,7 @@ struct VectorTileOps {
     }
     for (int32_t t = 0; t < tokens; ++t) {
       Vec values[kVectors];
-      for (int32_t v = 0; v < kVectors; ++v) values[v] = Simd::load(rows[t] + dim + v * kLanes);
+      for (int32_t v = 0; v < kVectors; ++v) values[v] = Simd::load(tile + t * stride + v * kLanes);
       for (int32_t h = 0; h < kHeads; ++h) {
         const Vec weight = Simd::set(p[h * kTileTokens + t]);
         for (int32_t v = 0; v < kVectors; ++v) sums[h][v] = Simd::fmadd(weight, values[v], sums[h][v]);
@@ -123,19 +123,20 @@ struct VectorTileOps {
     }
   }
 
-  static void accumulate(const float* p, int32_t heads, const float* const* rows, int32_t tokens, const float* rescale,
-                         float* out) {
+  static void accumulate(const float* p, int32_t heads, const float* tile, int64_t stride, int32_t tokens,
+                         const float* rescale, float* out) {
     constexpr int32_t kDims = Simd::kSumVectors * kLanes;
     static_assert(kValueDims % kDims == 0);
     for (int32_t dim = 0; dim < kValueDims; dim += kDims) {
+      float* sums = out + dim;
       int32_t h = 0;
       for (; h + Simd::kSumHeads <= heads; h += Simd::kSumHeads) {
-        accumulate_block<Simd::kSumHeads>(p + h * kTileTokens, rows, tokens, rescale + h, dim,
-                                          out + h * row_floats(kValueDims) + dim);
+        accumulate_block<Simd::kSumHeads>(p + h * kTileTokens, tile + dim, stride, tokens, rescale + h,
+                                          sums + h * row_floats(kValueDims));
       }
       for (; h < heads; ++h) {
-        accumulate_block<1>(p + h * kTileTokens, rows, tokens, rescale + h, dim,
-                            out + h * row_floats(kValueDims) + dim);
+        accumulate_block<1>(p + h * kTileTokens, tile + dim, stride, tokens, rescale + h,
+                            sums + h * row_floats(kValueDims));
       }
     }
   }

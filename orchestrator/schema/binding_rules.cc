@@ -23,6 +23,10 @@ bool is_pinned(std::string_view image) {
   return at != std::string_view::npos && kSha256Form.matches(image.substr(at + kDigest.size()));
 }
 
+bool needs_pinning(const MatrixEntry& entry) {
+  return entry.image && *entry.image != kNoImage && !entry.is_embedded() && !is_pinned(*entry.image);
+}
+
 // An alias of a cluster file has neither; what stands behind it is not known here.
 bool is_image_reference(std::string_view container) {
   return container.find(':') != std::string_view::npos || container.find('/') != std::string_view::npos ||
@@ -56,7 +60,6 @@ class BindingCheck {
       : entry_(entry), checkout_(checkout), out_(out) {}
 
   void run() {
-    check_image();
     check_runner();
     check_pin();
     for (const PointView& view : points_of(entry_)) {
@@ -69,13 +72,6 @@ class BindingCheck {
  private:
   void report(RuleId rule, yaml::Range where, std::string path, std::string message, std::string help = {}) {
     out_.add(finding(rule, *entry_.document, where, std::move(path), std::move(message), std::move(help)));
-  }
-
-  void check_image() {
-    if (!entry_.image || *entry_.image == kNoImage || entry_.is_embedded() || is_pinned(*entry_.image)) return;
-    report(RuleId::matrix_image_unpinned, entry_.image.where, entry_.key + ".image",
-           fmt::format("image \"{}\" is not pinned by digest", *entry_.image),
-           "append @sha256:... once the digest is known; a tag can move to other content");
   }
 
   void check_runner() {
@@ -327,8 +323,8 @@ class BindingCheck {
     for (const int64_t value : schema::concurrencies_of(*view.point)) {
       if (std::find(theirs.begin(), theirs.end(), value) != theirs.end()) continue;
       mismatch(RuleId::binding_concurrency_mismatch,
-               view.point->conc_list.empty() ? view.point->where : view.point->conc_list.front().where,
-               view.path + (view.point->conc_list.empty() ? "" : ".conc-list"),
+               view.point->has_conc_list() ? view.point->conc_list->front().where : view.point->where,
+               view.path + (view.point->has_conc_list() ? ".conc-list" : ""),
                fmt::format("concurrency {} is not among \"benchmark.concurrencies\" of {}", value, file.path), file,
                benchmark.concurrencies->where);
     }
@@ -354,6 +350,23 @@ class BindingCheck {
 };
 
 }  // namespace
+
+void check_images(const Checkout& checkout, diag::Diagnostics& out) {
+  for (size_t i = 0; i < checkout.entries.size(); ++i) {
+    const MatrixEntry& entry = checkout.entries[i];
+    if (!needs_pinning(entry)) continue;
+    const auto same = [&](const MatrixEntry& other) {
+      return other.document == entry.document && other.image.value == entry.image.value;
+    };
+    const auto begin = checkout.entries.begin();
+    if (std::any_of(begin, begin + static_cast<std::ptrdiff_t>(i), same)) continue;
+    const auto uses = std::count_if(begin, checkout.entries.end(), same);
+    out.add(finding(RuleId::matrix_image_unpinned, *entry.document, entry.image.where, entry.key + ".image",
+                    fmt::format("image \"{}\" is not pinned by digest{}", *entry.image,
+                                uses > 1 ? fmt::format(" ({} entries use it)", uses) : std::string()),
+                    "append @sha256:... once the digest is known; a tag can move to other content"));
+  }
+}
 
 void check_bindings(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out) {
   BindingCheck(entry, checkout, out).run();

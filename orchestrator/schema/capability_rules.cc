@@ -64,6 +64,24 @@ void check_static_verify(const PointView& view, const ModelFacts& model, const R
   out.add(std::move(d));
 }
 
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::kAggregated:
+      return "aggregated";
+    case Role::kPrefill:
+      return "prefill";
+    case Role::kDecode:
+      return "decode";
+  }
+  return "aggregated";
+}
+
+std::string flag_path(const Recipe& recipe, Role role, const EngineFlags& flags) {
+  const std::string& type = recipe.backend->type.value;
+  return fmt::format("backend.{}_config.{}.{}", type.empty() ? "sglang" : type, role_name(role),
+                     flags.engine == Engine::kVllm ? "moe-backend" : "moe-runner-backend");
+}
+
 void check_fp4_backend(const RecipeFile& file, const RecipeVariant& variant, Role role, diag::Diagnostics& out) {
   const Recipe& recipe = variant.recipe;
   if (!recipe.resources || !recipe.model || !recipe.model->precision) return;
@@ -75,7 +93,7 @@ void check_fp4_backend(const RecipeFile& file, const RecipeVariant& variant, Rol
                                       flags.moe_backend.value) != kBlockScaledBackends.end();
   if (!fp4 || !block_scaled) return;
   diag::Diagnostic d = finding(
-      RuleId::capability_fp4_backend, *file.document, flags.moe_backend.where, "backend",
+      RuleId::capability_fp4_backend, *file.document, flags.moe_backend.where, flag_path(recipe, role, flags),
       fmt::format(
           "MoE backend \"{}\" computes FP4 weights with FP8 activations, which {} (SM {}.{}) has no tensor-core "
           "operands for",

@@ -56,7 +56,7 @@ struct Point {
   Integer num_draft_tokens;
   std::optional<Acceptance> acceptance;
   Integer conc_start, conc_end;
-  std::vector<Integer> conc_list;
+  std::optional<std::vector<Integer>> conc_list;
   std::optional<Component> router;
   Text kv_p2p_transfer;
   Text recipe;
@@ -64,6 +64,7 @@ struct Point {
   Located<KvOffloading> kv_offloading;
   std::optional<Component> kv_offload_backend;
 
+  bool has_conc_list() const { return conc_list.has_value() && !conc_list->empty(); }
   bool is_multi_node() const { return prefill.has_value() || decode.has_value(); }
   int64_t gpus() const;
 };

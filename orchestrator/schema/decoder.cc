@@ -116,6 +116,7 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<std::stri
     return;
   }
   if (is_absent(node, shape)) return;
+  out.where = node.where;
   auto decoded = yaml::decode_text(node);
   if (!decoded) return wrong_type(node, decoded.error());
   if (decoded->size() < shape.least_items)
@@ -128,6 +129,7 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<std::stri
 
 void Decoder::read(const yaml::Node& node, const Shape& shape, Located<int64_t>& out) {
   if (is_absent(node, shape)) return;
+  out.where = node.where;
   const auto decoded = yaml::decode_integer(node);
   if (!decoded) return wrong_type(node, decoded.error());
   if (in_range(static_cast<double>(*decoded), node, shape)) out = {*decoded, node.where, true};
@@ -135,6 +137,7 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<int64_t>&
 
 void Decoder::read(const yaml::Node& node, const Shape& shape, Located<double>& out) {
   if (is_absent(node, shape)) return;
+  out.where = node.where;
   const auto decoded = yaml::decode_number(node);
   if (!decoded) return wrong_type(node, decoded.error());
   if (in_range(*decoded, node, shape)) out = {*decoded, node.where, true};
@@ -142,6 +145,7 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<double>& 
 
 void Decoder::read(const yaml::Node& node, const Shape& shape, Located<bool>& out) {
   if (is_absent(node, shape)) return;
+  out.where = node.where;
   const auto decoded = yaml::decode_boolean(node);
   if (!decoded) return wrong_type(node, decoded.error());
   out = {*decoded, node.where, true};
@@ -203,12 +207,13 @@ void Decoder::check(const yaml::Node& node, const Shape& shape) {
   }
 }
 
-void Decoder::report_unknown(const yaml::Entry& entry, const ObjectShape& shape) {
+std::optional<std::string> Decoder::report_unknown(const yaml::Entry& entry, const ObjectShape& shape) {
   std::vector<std::string_view> names;
   for (const Field& field : shape.fields) names.push_back(field.name);
   std::sort(names.begin(), names.end());
   std::string help;
-  if (const auto nearest = base::nearest(entry.key, names)) help = fmt::format("did you mean \"{}\"? ", *nearest);
+  const auto nearest = base::nearest(entry.key, names);
+  if (nearest) help = fmt::format("did you mean \"{}\"? ", *nearest);
   help += "allowed here: ";
   for (size_t i = 0; i < names.size() && i < kMostListed; ++i)
     help += fmt::format("{}{}", i == 0 ? "" : ", ", names[i]);
@@ -216,14 +221,16 @@ void Decoder::report_unknown(const yaml::Entry& entry, const ObjectShape& shape)
   const Scope scope(*this, entry.key, entry.key_where);
   report(RuleId::schema_unknown_field, entry.key_where,
          fmt::format("unknown field \"{}\" in {}", entry.key, shape.name), std::move(help));
+  return nearest;
 }
 
 void Decoder::read_object(const yaml::Node& node, const ObjectShape& shape, void* object) {
   if (!is_map(node)) return;
+  std::vector<std::string> meant;  // a misspelt field is not reported as missing too
   for (const yaml::Entry& entry : node.entries) {
     const Field* field = shape.find(entry.key);
     if (field == nullptr) {
-      report_unknown(entry, shape);
+      if (auto nearest = report_unknown(entry, shape)) meant.push_back(*std::move(nearest));
       continue;
     }
     const Scope scope(*this, entry.key, entry.key_where);
@@ -234,7 +241,8 @@ void Decoder::read_object(const yaml::Node& node, const ObjectShape& shape, void
   }
   const yaml::Range where = path_.empty() ? node.where : path_.back().where;
   for (const Field& field : shape.fields)
-    if (field.required && node.find_entry(field.name) == nullptr)
+    if (field.required && node.find_entry(field.name) == nullptr &&
+        std::find(meant.begin(), meant.end(), field.name) == meant.end())
       report(RuleId::schema_missing_field, where, fmt::format("{} lacks the field \"{}\"", shape.name, field.name),
              fmt::format("add \"{}\": {}", field.name, field.prose));
 }

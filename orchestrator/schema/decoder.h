@@ -59,6 +59,8 @@ class Decoder {
   template <class E>
   requires std::is_enum_v<E>
   void read(const yaml::Node& node, const Shape& shape, Located<E>& out) {
+    if (is_absent(node, shape)) return;
+    out.where = node.where;
     if (const auto index = read_choice(node, shape)) out = {static_cast<E>(*index), node.where, true};
   }
 
@@ -107,7 +109,8 @@ class Decoder {
   bool is_map(const yaml::Node& node);
   bool in_range(double value, const yaml::Node& node, const Shape& shape);
   std::optional<size_t> read_choice(const yaml::Node& node, const Shape& shape);
-  void report_unknown(const yaml::Entry& entry, const ObjectShape& shape);
+  // Returns the field that was probably meant.
+  std::optional<std::string> report_unknown(const yaml::Entry& entry, const ObjectShape& shape);
   void wrong_type(const yaml::Node& node, const yaml::ScalarProblem& problem);
   std::string label() const;  // the last part of the path, as messages name it
 

@@ -52,41 +52,42 @@ class EntryCheck {
     if (view.agentic != nullptr) check_agentic(view);
     const Point& point = *view.point;
     const bool speculative = point.spec_decoding && *point.spec_decoding != SpecDecoding::kNone;
-    if (speculative && *point.spec_decoding == SpecDecoding::kDspark && !entry_.draft_tokens_of(point))
+    if (speculative && *point.spec_decoding == SpecDecoding::kDspark && !entry_.draft_tokens_of(point).stated())
       report(RuleId::matrix_draft_tokens, point.spec_decoding.where, view.path + ".spec-decoding",
              "\"spec-decoding: dspark\" needs \"num-draft-tokens\"",
              "state the number of draft tokens; a verification step has one more");
-    if (!speculative && point.num_draft_tokens)
+    if (!speculative && !point.spec_decoding.stated() && point.num_draft_tokens)
       report(RuleId::matrix_draft_tokens, point.num_draft_tokens.where, view.path + ".num-draft-tokens",
              "\"num-draft-tokens\" without speculative decoding", "set spec-decoding, or remove num-draft-tokens");
   }
 
   void check_concurrency(const PointView& view) {
     const Point& point = *view.point;
-    const bool range = point.conc_start && point.conc_end;
-    const bool some_of_range = point.conc_start || point.conc_end;
+    const bool range = point.conc_start.stated() && point.conc_end.stated();
+    const bool some_of_range = point.conc_start.stated() || point.conc_end.stated();
     const std::string shape = view.fixed != nullptr
                                   ? fmt::format(" of scenario {}/{}", view.fixed->isl.value, view.fixed->osl.value)
                                   : std::string();
-    if (range && !point.conc_list.empty()) {
-      report(RuleId::matrix_concurrency, point.conc_list.front().where, view.path + ".conc-list",
+    if (range && point.has_conc_list()) {
+      report(RuleId::matrix_concurrency, point.conc_list->front().where, view.path + ".conc-list",
              fmt::format("entry \"{}\"{} states its concurrencies twice: \"conc-list\" and "
                          "\"conc-start\"/\"conc-end\"",
                          entry_.key, shape),
              "keep one of the two forms");
-    } else if (!range && point.conc_list.empty()) {
+    } else if (!range && !point.has_conc_list()) {
       report(RuleId::matrix_concurrency, point.where, view.path,
              some_of_range ? "half a concurrency range: \"conc-start\" and \"conc-end\" belong together"
                            : "no concurrency is stated",
              "add conc-list: [1, 2, 4], or conc-start and conc-end");
-    } else if (range && *point.conc_start > *point.conc_end) {
+    } else if (point.conc_start && point.conc_end && *point.conc_start > *point.conc_end) {
       report(RuleId::matrix_concurrency, point.conc_start.where, view.path + ".conc-start",
              fmt::format("\"conc-start\" {} is larger than \"conc-end\" {}", *point.conc_start, *point.conc_end),
              "swap the two");
     }
+    if (!point.conc_list) return;
     std::set<int64_t> seen;
-    for (size_t i = 0; i < point.conc_list.size(); ++i) {
-      const Integer& value = point.conc_list[i];
+    for (size_t i = 0; i < point.conc_list->size(); ++i) {
+      const Integer& value = (*point.conc_list)[i];
       if (value && !seen.insert(*value).second)
         report(RuleId::matrix_concurrency_repeated, value.where, fmt::format("{}.conc-list[{}]", view.path, i),
                fmt::format("concurrency {} is listed twice", *value), "remove one; the point would run twice");
@@ -166,7 +167,7 @@ class EntryCheck {
       if (transfer && entry_.multinode && !*entry_.multinode)
         report(RuleId::matrix_topology, transfer.where, view.path + ".kv-p2p-transfer",
                "\"kv-p2p-transfer\" in a single-node entry", "only disaggregated workers exchange KV blocks");
-      if (entry_.disagg.value && !transfer && !entry_.kv_p2p_transfer)
+      if (entry_.disagg.value && !transfer.stated() && !entry_.kv_p2p_transfer.stated())
         report(RuleId::matrix_transfer_missing, view.point->where, view.path,
                "a disaggregated point needs \"kv-p2p-transfer\"", "state it here, or once for the entry");
     }

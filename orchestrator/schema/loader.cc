@@ -32,12 +32,13 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
   if (!pin.complete || *pin.complete) return;
   const auto open = std::count_if(pin.files.begin(), pin.files.end(),
                                   [](const PinFile& file) { return !file.sha256 && !file.git_blob; });
-  out.add(
+  diag::Diagnostic diagnostic =
       finding(RuleId::weights_pin_incomplete, *pin.document, pin.complete.where, "complete",
               fmt::format("the pin of \"{}\" is incomplete: {} of {} listed files have no digest", pin.model.value,
                           open, pin.files.size()),
-              "complete it with `sweepctl weights pin MODEL@REV`; until then its weights cannot be verified and a run "
-              "is refused"));
+              "complete it with `sweepctl weights pin`; until then its weights cannot be verified and a run is refused");
+  diagnostic.severity = diag::Severity::kWarning;  // an error only for a run, which must verify
+  out.add(std::move(diagnostic));
 }
 
 }  // namespace
@@ -179,6 +180,7 @@ Checkout Loader::finish() {
     check_capabilities(entry, checkout_, found);
   }
   for (const RecipeFile& recipe : checkout_.recipes) check_capabilities(recipe, found);
+  check_images(checkout_, found);
   check_changelog_keys(checkout_, found);
   for (const diag::Diagnostic& d : found.items())
     if (is_about_target(d)) checkout_.diagnostics.add(d);

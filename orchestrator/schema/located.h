@@ -11,6 +11,9 @@ struct Located {
   yaml::Range where{};
   bool present = false;
 
+  // Written in the file, well-formed or not: a rule about missing values must not report a bad one again.
+  bool stated() const { return present || where.end != 0; }
+
   explicit operator bool() const { return present; }
   const T& operator*() const { return value; }
   const T* operator->() const { return &value; }

@@ -33,8 +33,8 @@ std::vector<PointView> points_of(const MatrixEntry& entry) {
 
 std::vector<int64_t> concurrencies_of(const Point& point, int64_t step) {
   std::vector<int64_t> values;
-  if (!point.conc_list.empty()) {
-    for (const Integer& value : point.conc_list)
+  if (point.has_conc_list()) {
+    for (const Integer& value : *point.conc_list)
       if (value) values.push_back(*value);
     return values;
   }

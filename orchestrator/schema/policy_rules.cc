@@ -36,7 +36,7 @@ class PolicyCheck {
 
   // What holds wherever the setting stands.
   void check_acceptance(const Acceptance& acceptance, const std::string& path) {
-    if (is_explicit(acceptance) && !acceptance.length)
+    if (is_explicit(acceptance) && !acceptance.length.stated())
       report(RuleId::acceptance_length_missing, acceptance.source.where, path + ".source",
              "\"source: explicit\" needs a \"length\"", "state the mean tokens committed per verification step");
     if (acceptance.source && !is_explicit(acceptance) && acceptance.length)
@@ -61,8 +61,8 @@ class PolicyCheck {
     const std::optional<Acceptance>& acceptance = entry_.acceptance_of(*view.point);
     if (!acceptance) return;
     const std::string path = (view.point->acceptance ? view.path : entry_.key) + ".acceptance";
-    const bool speculative = view.point->spec_decoding && *view.point->spec_decoding != SpecDecoding::kNone;
-    if (!speculative)
+    const auto& method = view.point->spec_decoding;
+    if (!method.stated() || (method && *method == SpecDecoding::kNone))
       report(RuleId::acceptance_without_speculation, acceptance->where, path,
              "an acceptance setting for a point without speculative decoding",
              "set spec-decoding, or remove acceptance");
@@ -77,7 +77,7 @@ class PolicyCheck {
 
   void check_research() {
     const bool research = entry_.research_only.value;
-    if (research && (!entry_.authorization || is_blank(*entry_.authorization)))
+    if (research && (!entry_.authorization.stated() || (entry_.authorization && is_blank(*entry_.authorization))))
       report(RuleId::research_not_authorised,
              entry_.authorization ? entry_.authorization.where : entry_.research_only.where,
              entry_.key + ".authorization",

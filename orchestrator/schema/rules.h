@@ -18,6 +18,9 @@ void check_policy(const MatrixEntry& entry, diag::Diagnostics& out);
 // Rules between an entry and the rest of the checkout: runners, recipes, pins, curves.
 void check_bindings(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
 
+// Images named by tag only, once per image and file.
+void check_images(const Checkout& checkout, diag::Diagnostics& out);
+
 // What engines and GPUs can do: one entry with its recipes, and one recipe alone.
 void check_capabilities(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
 void check_capabilities(const RecipeFile& recipe, diag::Diagnostics& out);

@@ -28,10 +28,10 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
 }
 
 bool is_true_word(std::string_view text) {
-  return is_one_of(lower(text), {"true", "yes", "on", "y"});
+  return is_one_of(lower(text), {"true", "yes", "on"});
 }
 bool is_false_word(std::string_view text) {
-  return is_one_of(lower(text), {"false", "no", "off", "n"});
+  return is_one_of(lower(text), {"false", "no", "off"});
 }
 
 std::string_view without_sign(std::string_view text) {
@@ -91,9 +91,10 @@ bool looks_like_number(std::string_view text) {
   return end == clean.c_str() + clean.size();
 }
 
-// 190:20:30 is a number in base 60 to YAML 1.1.
+// 190:20:30 is a number in base 60 to YAML 1.1; 04:00:00 is not, for its leading zero.
 bool looks_like_base60(std::string_view text) {
   std::string_view body = without_sign(text);
+  if (body.starts_with('0')) return false;
   bool colon = false;
   size_t part = 0;
   for (const char c : body) {

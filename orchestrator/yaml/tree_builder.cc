@@ -193,12 +193,10 @@ void TreeBuilder::close() {
   Frame frame = std::move(stack_.back());
   stack_.pop_back();
   if (frame.is_key) {
-    Node key;
-    key.kind = Kind::kScalar;
-    key.quoted = true;
-    key.where = frame.node.where;
-    key.text = fmt::format("<{}>", key.where.begin);  // unique, never a field
-    accept_key(stack_.back(), std::move(key));
+    Frame& map = stack_.back();
+    map.unusable.push_back(map.node.entries.size());
+    map.node.entries.push_back({{}, frame.node.where, false, {}});
+    map.expects_value = true;
     return;
   }
   accept(std::move(frame.node), frame.anchor, frame.height);
@@ -226,10 +224,12 @@ void TreeBuilder::accept(Node node, YAML::anchor_t anchor, uint32_t height) {
 }
 
 void TreeBuilder::accept_key(Frame& frame, Node node) {
-  if (!node.is_scalar())
+  if (!node.is_scalar()) {
+    frame.unusable.push_back(frame.node.entries.size());
     report(RuleId::yaml_key_not_text, node.where,
            fmt::format("{} stands where a key is expected", kind_name(node.kind)),
            "keys are plain text; quote them if they look like something else");
+  }
   Entry entry;
   entry.key = std::move(node.text);
   entry.key_where = node.where;
@@ -251,6 +251,8 @@ void TreeBuilder::remember(const Node& node, YAML::anchor_t anchor, uint32_t hei
 }
 
 void TreeBuilder::finish_map(Frame& frame) {
+  for (auto i = frame.unusable.rbegin(); i != frame.unusable.rend(); ++i)
+    frame.node.entries.erase(frame.node.entries.begin() + static_cast<std::ptrdiff_t>(*i));
   report_duplicates(frame.node);
   if (!frame.merge_keys.empty()) apply_merges(frame.node);
 }

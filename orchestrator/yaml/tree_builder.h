@@ -41,9 +41,10 @@ class TreeBuilder : public YAML::EventHandler {
   struct Frame {
     Node node;
     YAML::anchor_t anchor = 0;
-    bool expects_value = false;  // of a mapping: a key waits for its value
-    bool is_key = false;         // a collection in the place of a key: reported, then dropped
-    uint32_t height = 1;         // levels of the deepest child so far, this one included
+    bool expects_value = false;    // of a mapping: a key waits for its value
+    bool is_key = false;           // a collection in the place of a key: reported, then dropped
+    std::vector<size_t> unusable;  // entries without a usable key: reported, then dropped
+    uint32_t height = 1;           // levels of the deepest child so far, this one included
     std::vector<Range> merge_keys;
   };
   struct Anchored {

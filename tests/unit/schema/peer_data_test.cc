@@ -1,0 +1,42 @@
+// The closest peer's own files: nothing crashes, and what is found is right. Skipped where the data is not at hand.
+#include <map>
+
+#include "orchestrator/schema/checkout.h"
+#include "tests/support/catch.h"
+
+using namespace sweep;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kPeer = fs::path(SWEEP_SOURCE_DIR) / ".." / "shared" / "data" / "inferencex";
+
+std::map<std::string, size_t> count_by_rule(const diag::Diagnostics& out) {
+  std::map<std::string, size_t> counts;
+  for (const diag::Diagnostic& d : out.items()) ++counts[std::string(diag::rule_info(d.rule).slug)];
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("peer data: both master files decode; only unknown runners and images by tag are found") {
+  if (!fs::exists(kPeer)) SWEEP_SKIP("the peer's data is not beside the checkout");
+  const auto validation = schema::validate_paths(
+      SWEEP_SOURCE_DIR,
+      {kPeer / "configs/nvidia-master.yaml", kPeer / "configs/amd-master.yaml", kPeer / "configs/runners.yaml"});
+  const auto counts = count_by_rule(validation.diagnostics);
+  CHECK(validation.diagnostics.error_count() == 8);
+  CHECK(counts.at("matrix/unknown-runner") == 8);
+  CHECK(counts.size() == 2);
+  CHECK(counts.contains("matrix/image-unpinned"));
+}
+
+TEST_CASE("peer data: sample recipes and golden curves validate") {
+  if (!fs::exists(kPeer)) SWEEP_SKIP("the peer's data is not beside the checkout");
+  const auto recipes = schema::validate_paths(SWEEP_SOURCE_DIR, {kPeer / "benchmarks"});
+  CHECK(recipes.files == 28);
+  CHECK(recipes.diagnostics.error_count() == 0);
+  const auto curves = schema::validate_paths(SWEEP_SOURCE_DIR, {kPeer / "golden_al_distribution"});
+  CHECK(curves.files == 9);
+  CHECK(curves.diagnostics.error_count() == 0);
+}
