@@ -75,13 +75,12 @@ Expected<std::string, IoError> read_file(const std::filesystem::path& path, uint
   content.resize(static_cast<size_t>(status.st_size));
   size_t filled = 0;
   while (true) {
-    if (filled == content.size()) {
-      if (content.size() > max_bytes) {
-        errno = EFBIG;
-        return io_error("read", path);
-      }
-      content.resize(content.size() + 4096);  // files of /proc report size 0; others may grow while read
+    if (filled > max_bytes) {
+      errno = EFBIG;
+      return io_error("read", path);
     }
+    // Files of /proc report size 0; others may grow while read.
+    if (filled == content.size()) content.resize(content.size() + 4096);
     const ssize_t got = ::read(fd.get(), content.data() + filled, content.size() - filled);
     if (got < 0) {
       if (errno == EINTR) continue;

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Set-up shared by ./sweepctl and ./tests/run: finds or installs what the build needs, configures and builds.
-# Sourced, never run. The callers use setup_begin, setup_is_current and setup_build; the rest is detail.
+# Sourced, never run. The callers use setup_begin, setup_is_current, setup_build and setup_export; the rest is detail.
 #   - Whatever it says goes to stderr, the output of the tools to build/setup.log.
 #   - A failure ends the caller with exit code 3, an interrupt with 130 or 143.
 #   - The package manager is called only when a header or a tool is missing.
@@ -38,20 +38,23 @@ setup_begin() {
 # setup_is_current: true when build/release/bin/sweepctl was built from the sources as they are now, in this place, by
 # the compiler that is still there, and the libraries it was linked with are too. One process, no output.
 setup_is_current() {
-  local key value compiler='' same=0 changed
+  local key value file='' same=0 changed
+  setup_compiler=''
   [[ -x $setup_root/build/release/bin/sweepctl && -r $setup_stamp ]] || return 1
   while IFS='=' read -r key value; do
     case $key in
       root) [[ $value == "$setup_root" ]] || return 1; same=1 ;;
       environment) [[ $value == "$(setup_environment)" ]] || return 1 ;;
-      compiler) compiler=$value; [[ -x $value ]] || return 1 ;;
+      compiler) setup_compiler=$value ;;
+      compiler_file) file=$value ;;
+      generator) setup_generator=$value ;;
       library) [[ -e $value ]] || return 1 ;;
     esac
   done <"$setup_stamp"
-  [[ $same == 1 && -n $compiler ]] || return 1
+  [[ $same == 1 && -x $setup_compiler && $setup_compiler -ef $file ]] || return 1
   # An upgraded compiler keeps the old date of its package: its inode change time tells.
-  changed=$(find -H "$setup_root"/{sweepctl,CMakeLists.txt,CMakePresets.json,orchestrator,kernels} "$compiler" \
-    \( -newer "$setup_stamp" -o -path "$compiler" -cnewer "$setup_stamp" \) -print -quit 2>&1)
+  changed=$(find -H "$setup_root"/{sweepctl,CMakeLists.txt,CMakePresets.json,orchestrator,kernels} "$file" \
+    \( -newer "$setup_stamp" -o -path "$file" -cnewer "$setup_stamp" \) -print -quit 2>&1)
   [[ -z $changed ]]
 }
 
@@ -76,6 +79,14 @@ setup_build() {
   trap - INT TERM
 }
 
+# setup_export: what the product needs to know of this build. It compiles the kernels at run time, where there may be no
+# "c++" that is new enough and no make, which is what CMake takes by default.
+setup_export() {
+  export SWEEPCTL_ROOT=$setup_root
+  [[ $(type -P c++) -ef $setup_compiler ]] || export SWEEPCTL_CXX=$setup_compiler
+  [[ $setup_generator != Ninja ]] || export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}
+}
+
 # ---- messages ----
 
 setup_quiet() { [[ ${SWEEPCTL_QUIET:-0} != 0 ]]; }
@@ -87,9 +98,32 @@ setup_say() {
 setup_line_start() { [[ ! -t 2 ]] || printf '\r\033[K'; }
 
 setup_interrupted() {
+  local try IFS=$' \t\n'  # the trap may run inside a read that has another one
+  trap '' INT TERM
+  # A build that went on unseen would meet the next one in the same folder.
+  for ((try = 0; try < 100; ++try)); do
+    setup_descendants "$$"
+    ((${#setup_found[@]} > 0)) || break
+    kill -TERM "${setup_found[@]}" 2>/dev/null
+    sleep 0.05
+  done
   printf '%s%s: interrupted; run the same command again to go on from here\n' "$(setup_line_start)" "$setup_program" >&2
-  trap - INT TERM
   exit "$1"
+}
+
+# setup_descendants PID: leaves the processes below PID in setup_found, the eldest first.
+setup_descendants() {
+  local next
+  local -a below=("$1") children
+  setup_found=()
+  while ((${#below[@]} > 0)); do
+    next=${below[0]}
+    below=("${below[@]:1}")
+    children=()  # the list has no line end, so read fails even when it read it
+    read -ra children 2>/dev/null <"/proc/$next/task/$next/children" || true
+    setup_found+=("${children[@]}")
+    below+=("${children[@]}")
+  done
 }
 
 # setup_fail MESSAGE [log]: with "log" the part of the log that explains it is shown.
@@ -169,16 +203,17 @@ setup_any_of() {
 setup_require() {
   local with_tests=$1
   setup_look "$with_tests"
-  ((${#setup_missing[@]} + ${#setup_wanted[@]} > 0)) || return 0
-  if setup_find_root_command; then
+  if ((${#setup_missing[@]} == 0)); then
+    # Not worth calling a package manager for, perhaps without a network: the build can do without.
+    ((${#setup_wanted[@]} == 0)) ||
+      setup_say "not found, some commands will need it: $(setup_names "${setup_wanted[@]}")"
+  elif setup_find_root_command; then
     setup_install
     hash -r
     setup_look "$with_tests"
     ((${#setup_missing[@]} == 0)) || setup_list_missing "installing did not provide everything; see $setup_log"
-  elif ((${#setup_missing[@]} > 0)); then
-    setup_list_missing "$setup_why_no_install"
   else
-    setup_say "not found, some commands will need it: $(setup_names "${setup_wanted[@]}")"
+    setup_list_missing "$setup_why_no_install"
   fi
 }
 
@@ -356,17 +391,17 @@ setup_cached() {
 # setup_configure PRESET [tests]: runs CMake when the folder does not fit the wishes or a build file changed; everything
 # else is left to the build tool, which repeats the configuration by itself.
 setup_configure() {
-  local preset=$1 with_tests=$2 folder=$setup_root/build/$1 generator launcher tests werror
+  local preset=$1 with_tests=$2 folder=$setup_root/build/$1 launcher tests werror
   local -a options=()
   mkdir -p "$folder"
   setup_forget_other_setup "$preset"
-  generator=$(setup_cached "$preset" CMAKE_GENERATOR)
+  setup_generator=$(setup_cached "$preset" CMAKE_GENERATOR)
   launcher=$(setup_cached "$preset" CMAKE_CXX_COMPILER_LAUNCHER)
   tests=$(setup_cached "$preset" SWEEPCTL_BUILD_TESTS)
   werror=${SWEEPCTL_WERROR:-$(setup_cached "$preset" SWEEPCTL_WERROR)}
-  if [[ -z $generator ]]; then
-    generator='Unix Makefiles'
-    if setup_any_of ninja ninja-build; then generator=Ninja; fi
+  if [[ -z $setup_generator ]]; then
+    setup_generator='Unix Makefiles'
+    if setup_any_of ninja ninja-build; then setup_generator=Ninja; fi
     # The cache is only of use if it can be written.
     if type -P ccache >/dev/null && ccache --show-stats >/dev/null 2>&1; then launcher=ccache; fi
   elif [[ -n $launcher ]] && ! type -P "$launcher" >/dev/null; then
@@ -374,10 +409,10 @@ setup_configure() {
   fi
   [[ -z $with_tests ]] || tests=ON
   [[ -n ${CXX:-} ]] || options+=(-DCMAKE_CXX_COMPILER="$setup_compiler")
-  options+=(-G "$generator" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" -DSWEEPCTL_BUILD_TESTS="${tests:-OFF}"
+  options+=(-G "$setup_generator" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" -DSWEEPCTL_BUILD_TESTS="${tests:-OFF}"
     -DSWEEPCTL_WERROR="${werror:-OFF}")
   if ! setup_is_configured "$preset" "${options[*]}"; then
-    setup_say "configuring ($preset, $setup_compiler_name, $generator)"
+    setup_say "configuring ($preset, $setup_compiler_name, $setup_generator)"
     setup_run configuring cmake -S "$setup_root" --preset "$preset" "${options[@]}" ||
       setup_fail "configuring failed" log
     printf '%s\n' "${options[*]}" >"$folder/.setup-options"
@@ -447,7 +482,8 @@ setup_write_stamp() {
   [[ -x $binary ]] || setup_fail "the build did not make \"$binary\""
   {
     printf 'root=%s\nenvironment=%s\n' "$setup_root" "$(setup_environment)"
-    printf 'compiler=%s\n' "$(readlink -f -- "$setup_compiler")"
+    printf 'compiler=%s\ncompiler_file=%s\n' "$setup_compiler" "$(readlink -f -- "$setup_compiler")"
+    printf 'generator=%s\n' "$setup_generator"
     ldd "$binary" 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/library=\1/p'
   } >"$setup_stamp.new"
   touch -r "$1" "$setup_stamp.new" && mv -f "$setup_stamp.new" "$setup_stamp"

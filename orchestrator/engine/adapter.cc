@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace sweep::engine {
 
@@ -14,13 +16,23 @@ std::vector<std::pair<std::string, std::string>> recipe_environment(const plan::
   return environment;
 }
 
-// `--name value`; a bare `--name` for true and nothing for false, as argparse flags want it.
+// `--name value`; for a switch a bare `--name` or nothing, as command-line parsers want it.
 void add_flags(std::vector<std::string>& argv, const std::vector<plan::Setting>& flags) {
   for (const plan::Setting& flag : flags) {
-    if (flag.value == "false") continue;
+    if (flag.is_switch && flag.value == "false") continue;
     argv.push_back("--" + flag.name);
-    if (flag.value != "true") argv.push_back(flag.value);
+    if (!flag.is_switch) argv.push_back(flag.value);
   }
+}
+
+// Recipe settings that validation has already bound to the entry, from which the adapter sets them.
+std::vector<plan::Setting> without_bound(const std::vector<plan::Setting>& flags) {
+  constexpr std::array<std::string_view, 2> kBound{"num-draft-tokens", "tp-size"};
+  std::vector<plan::Setting> free;
+  std::copy_if(flags.begin(), flags.end(), std::back_inserter(free), [&](const plan::Setting& flag) {
+    return std::find(kBound.begin(), kBound.end(), flag.name) == kBound.end();
+  });
+  return free;
 }
 
 diag::Result<Launch> render_embedded(const LaunchRequest& request) {
@@ -51,7 +63,7 @@ diag::Result<Launch> render_embedded(const LaunchRequest& request) {
   } else if (job.acceptance.length) {
     argv.insert(argv.end(), {"--acceptance", "explicit", "--acceptance-length", fmt::format("{}", *job.acceptance.length)});
   }
-  add_flags(argv, job.engine_flags);
+  add_flags(argv, without_bound(job.engine_flags));
   launch.command.environment = recipe_environment(job);
   launch.command.output = request.run_folder / "engine.log";
   return launch;

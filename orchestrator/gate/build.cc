@@ -58,8 +58,10 @@ diag::Result<std::string> source_digest(const fs::path& sources) {
 }
 
 std::string compiler_program() {
-  const char* named = std::getenv("CXX");
-  return named != nullptr && *named != '\0' ? named : "c++";
+  // ./sweepctl names the compiler it built with where "c++" is missing or too old.
+  for (const char* variable : {"CXX", "SWEEPCTL_CXX"})
+    if (const char* named = std::getenv(variable); named != nullptr && *named != '\0') return named;
+  return "c++";
 }
 
 diag::Result<std::string> compiler_version(const std::string& compiler, const std::stop_token& stop) {

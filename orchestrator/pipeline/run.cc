@@ -89,7 +89,7 @@ diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& o
     out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch->command));
   }
   out += fmt::format("  requests  {} warm-up and {} measured POST /v1/completions, {} prompt token ids, max_tokens {}\n",
-                     job.warm_up_requests, job.requests, job.isl, job.osl);
+                     job.warmup_requests, job.requests, job.isl, job.osl);
   out += fmt::format("  bundle    {}\n", options.folder.string());
   return out;
 }

@@ -86,7 +86,7 @@ loadgen::LoadSpec load_spec(const Line& line, const Server& server, loadgen::Tok
                          .osl = line.job.osl,
                          .concurrency = line.job.concurrency,
                          .requests = line.job.requests,
-                         .warmup_requests = line.job.warm_up_requests,
+                         .warmup_requests = line.job.warmup_requests,
                          .prompt_tokens = std::move(tokens),
                          .seed = line.options.seed,
                          .give_up_after = 1};  // one failed request already makes the run invalid
@@ -182,7 +182,7 @@ diag::Result<json> put_load(const Line& line, Server& server, const WeightsOutco
   if (!writer) return diag::fail(std::move(writer).error());
   Watch watch(line.progress);
   Readings readings;
-  if (line.job.warm_up_requests == 0) readings.before = read_counters(line, server.base_url);
+  if (line.job.warmup_requests == 0) readings.before = read_counters(line, server.base_url);
   auto measured = loadgen::run_closed_loop(
       load_spec(line, server, std::move(*tokens)), [&](const sample::Sample& s) { return writer->write(s); },
       [&](const loadgen::Progress& now) {

@@ -22,6 +22,12 @@ diag::Diagnostic at_file(diag::RuleId rule, const std::string& path, std::string
   return diagnostic;
 }
 
+bool is_download_record(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  const fs::path name = entry.path().filename();
+  return (name == ".cache" || name == ".git") && fs::is_directory(entry.symlink_status(ignored));
+}
+
 class Lister {
  public:
   Lister(const fs::path& root, diag::Diagnostics& diagnostics) : root_(root), diagnostics_(diagnostics) {}
@@ -31,12 +37,10 @@ class Lister {
     fs::recursive_directory_iterator it(root_, error);
     if (error) return fail_listing(error);
     for (const fs::recursive_directory_iterator end; it != end; it.increment(error)) {
-      if (it.depth() == 0 && it->is_directory(error) &&
-          (it->path().filename() == ".cache" || it->path().filename() == ".git"))
+      if (it.depth() == 0 && is_download_record(*it))
         it.disable_recursion_pending();
       else
         take(*it);
-      if (error) break;
     }
     if (error) fail_listing(error);
     std::sort(files_.begin(), files_.end(), [](const auto& a, const auto& b) { return a.path < b.path; });

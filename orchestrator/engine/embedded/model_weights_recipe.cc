@@ -13,10 +13,11 @@ namespace sweep::engine::embedded {
 namespace {
 
 // Strengths, in units of logits after the final norm; found by measuring acceptance (see README.md).
-constexpr double kCodeLogit = 27.0;
-constexpr double kContextLogit = 6.5;
+constexpr double kCodeLogit = 38.0;
+constexpr double kContextLogit = 5.5;
 constexpr double kSuppressedLogit = -40.0;
-constexpr double kDraftCodeLogit = 24.0;
+constexpr double kDraftContext = 0.25;
+constexpr double kDraftCodeLogit = 20.0;
 
 uint64_t stream_seed(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
@@ -88,6 +89,10 @@ class TensorWriter {
 
   void constant(double value) {
     for (int64_t i = 0; i < tensor_.spec.elements(); ++i) put(value);
+  }
+
+  void scatter(double deviation) {
+    for (int64_t i = 0; i < tensor_.spec.elements(); ++i) put(normal(random_) * deviation);
   }
 
   // Outputs of about `gain` times the input's size.
@@ -209,12 +214,14 @@ Tensor make_tensor(const TensorSpec& spec, const ModelConfig& config, uint64_t s
     writer.residual(0.25);
   } else if (ends_with(name, "down_proj.weight")) {
     writer.residual(1.0);
+  } else if (name == "dspark.norm.weight") {
+    writer.constant(kDraftContext);
   } else if (ends_with(name, "q_a_layernorm.weight")) {
     writer.constant(2.0);  // sharpens attention: scores with a deviation of about 2
   } else if (ends_with(name, "layernorm.weight") || ends_with(name, "norm.weight")) {
     writer.constant(1.0);
   } else if (ends_with(name, "attn_sink") || ends_with(name, "position_bias")) {
-    writer.constant(0.0);
+    writer.scatter(0.5);
   } else if (name == "dspark.position_embeddings.weight") {
     writer.residual(0.25);
   } else {

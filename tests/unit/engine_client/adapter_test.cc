@@ -16,7 +16,8 @@ plan::Job job(plan::Acceptance acceptance) {
   job.osl = 256;
   job.num_draft_tokens = 7;
   job.acceptance = acceptance;
-  job.engine_flags = {{"tp-size", "8"}, {"disable-radix-cache", "true"}, {"enable-x", "false"}};
+  job.engine_flags = {{"tp-size", "8"}, {"disable-radix-cache", "true", true}, {"enable-x", "false", true},
+                      {"text", "false"}};
   job.environment = {{"SGLANG_RAGGED_VERIFY_MODE", "static"}};
   return job;
 }
@@ -63,11 +64,12 @@ TEST_CASE("engine: SGLang gets the acceptance length, bonus token counted, by en
   for (const auto& [name, value] : measured.command.environment) CHECK_FALSE(contains(name, "SIMULATE"));
 }
 
-TEST_CASE("engine: recipe flags become arguments; true is a bare flag, false is none") {
+TEST_CASE("engine: recipe flags become arguments; a switch is a bare flag or nothing") {
   const auto launch = render("sglang", job({plan::AcceptanceSource::kExplicit, 5.7}));
   CHECK(has(launch.command.argv, {"--tp-size", "8"}));
   CHECK(std::count(launch.command.argv.begin(), launch.command.argv.end(), "--disable-radix-cache") == 1);
   CHECK(std::count(launch.command.argv.begin(), launch.command.argv.end(), "--enable-x") == 0);
+  CHECK(has(launch.command.argv, {"--text", "false"}));
 }
 
 TEST_CASE("engine: an unknown framework has no adapter") {

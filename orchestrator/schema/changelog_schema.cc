@@ -1,0 +1,45 @@
+// One entry of the changelog: which matrix entries a change asks to run, and why (InferenceX, perf-changelog.yaml).
+#include "orchestrator/schema/kinds.h"
+
+namespace sweep::schema {
+
+const ObjectShape& changelog_entry_shape() {
+  static const ObjectShape shape{
+      "a changelog entry",
+      "What a change selects for measurement.",
+      {field<&ChangelogEntry::config_keys>("config-keys", list(text(), 1), "matrix entries; \"*\" matches anything",
+                                           Need::kRequired),
+       field<&ChangelogEntry::description>("description", list(text(), 1), "what changed, for people", Need::kRequired),
+       field<&ChangelogEntry::pr_link>("pr-link", text(), "link of the pull request; XXX until its number is known",
+                                       Need::kRequired),
+       field<&ChangelogEntry::evals_only>("evals-only", boolean(), "run evaluations only"),
+       field<&ChangelogEntry::all_evals>("all-evals", boolean(), "run evaluations of every point"),
+       field<&ChangelogEntry::append_only>("append-only", boolean(), "the change only adds points"),
+       field<&ChangelogEntry::eval_min_prefill_ep>("eval-min-prefill-ep", integer(1).or_null(),
+                                                   "evaluate only points with at least this prefill ep"),
+       field<&ChangelogEntry::scenario_type>("scenario-type", list(choice_of<ScenarioKind>(), 1).or_null(),
+                                             "scenario kinds, default all")}};
+  return shape;
+}
+
+std::vector<ChangelogEntry> decode_changelog(const DocumentPtr& document, diag::Diagnostics& out) {
+  std::vector<ChangelogEntry> entries;
+  Decoder decoder(*document, out);
+  const yaml::Node& root = document->root();
+  if (!root.is_sequence()) {
+    decoder.report(diag::RuleId::schema_wrong_type, root.where,
+                   "a changelog must be a list of entries, found " + yaml::describe(root));
+    return entries;
+  }
+  entries.reserve(root.items.size());
+  for (size_t i = 0; i < root.items.size(); ++i) {
+    const Decoder::Scope scope(decoder, i, root.items[i].where);
+    ChangelogEntry& entry = entries.emplace_back();
+    entry.where = root.items[i].where;
+    entry.document = document;
+    decoder.read_object(root.items[i], changelog_entry_shape(), &entry);
+  }
+  return entries;
+}
+
+}  // namespace sweep::schema

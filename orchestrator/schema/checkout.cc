@@ -1,0 +1,94 @@
+#include "orchestrator/schema/checkout.h"
+
+#include <algorithm>
+
+#include "orchestrator/schema/loader.h"
+
+namespace sweep::schema {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Name of a path in diagnostics: as given, without "./".
+std::string name_of(const fs::path& path) {
+  return path.lexically_normal().generic_string();
+}
+
+}  // namespace
+
+const RecipeFile* Checkout::find_recipe(std::string_view path) const {
+  const auto found = std::find_if(recipes.begin(), recipes.end(), [&](const RecipeFile& r) { return r.path == path; });
+  return found == recipes.end() ? nullptr : &*found;
+}
+
+const Pin* Checkout::find_pin(std::string_view model, std::string_view revision) const {
+  const auto found = std::find_if(pins.begin(), pins.end(), [&](const Pin& pin) {
+    return pin.model.value == model && pin.revision.value == revision;
+  });
+  return found == pins.end() ? nullptr : &*found;
+}
+
+const MatrixEntry* Checkout::find_entry(std::string_view key) const {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const MatrixEntry& e) { return e.key == key; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+RecipeReference parse_recipe_reference(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return {std::string(text), {}};
+  return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
+}
+
+const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_view reference) {
+  const RecipeReference parsed = parse_recipe_reference(reference);
+  const RecipeFile* file = checkout.find_recipe(parsed.path);
+  return file == nullptr ? nullptr : file->find(parsed.selector);
+}
+
+Checkout load_checkout(const fs::path& root) {
+  Loader loader(root);
+  loader.load_root(Loader::Role::kTarget);
+  return loader.finish();
+}
+
+Checkout load_matrix_files(const fs::path& root, const FileSelection& selection) {
+  Loader loader(root);
+  if (selection.runner_file)
+    loader.load(*selection.runner_file, name_of(*selection.runner_file), Loader::Role::kTarget, FileKind::kRunners);
+  for (const fs::path& file : selection.matrix_files)
+    loader.load(file, name_of(file), Loader::Role::kTarget, FileKind::kMatrix);
+  loader.load_root(Loader::Role::kContext);
+  return loader.finish();
+}
+
+Validation validate_paths(const fs::path& root, const std::vector<fs::path>& paths, std::optional<FileKind> kind) {
+  Loader loader(root);
+  if (paths.empty()) loader.load_root(Loader::Role::kTarget);
+  for (const fs::path& path : paths) {
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) {
+      const std::string name = name_of(path);
+      loader.load_folder(path, name == "." ? std::string() : name, Loader::Role::kTarget, kind);
+    } else {
+      loader.load(path, name_of(path), Loader::Role::kTarget, kind);
+    }
+  }
+  // A runner file beside the named files goes before the checkout's own.
+  for (const fs::path& path : paths) {
+    const fs::path beside = path.parent_path() / "runners.yaml";
+    std::error_code ignored;
+    if (fs::is_regular_file(beside, ignored))
+      loader.load(beside, name_of(beside), Loader::Role::kContext, FileKind::kRunners);
+  }
+  loader.load_root(Loader::Role::kContext);
+  Checkout checkout = loader.finish();
+  Validation validation;
+  validation.files = checkout.files;
+  validation.entries = checkout.entries.size();
+  validation.diagnostics = std::move(checkout.diagnostics);
+  validation.sources = std::move(checkout.sources);
+  return validation;
+}
+
+}  // namespace sweep::schema

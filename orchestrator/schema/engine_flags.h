@@ -1,0 +1,33 @@
+// What a recipe tells its engine, read from the free mapping of flags under the names each engine uses.
+#pragma once
+
+#include <string_view>
+
+#include "orchestrator/schema/config.h"
+#include "orchestrator/schema/facts.h"
+
+namespace sweep::schema {
+
+enum class Role : uint8_t { kAggregated, kPrefill, kDecode };
+
+struct EngineFlags {
+  Engine engine = Engine::kOther;
+  Integer tp, ep, dp;
+  Boolean dp_attn;
+  Integer draft_tokens;
+  Text moe_backend;
+  Boolean adaptive_verification;
+};
+
+EngineFlags read_engine_flags(const Recipe& recipe, Role role);
+
+const yaml::Node* engine_config(const Recipe& recipe, Role role);
+const std::vector<NamedText>& engine_environment(const Recipe& recipe, Role role);
+
+// An environment variable of a role, or of every process; null if it is not set.
+const NamedText* find_environment(const Recipe& recipe, Role role, std::string_view name);
+
+// A flag under one of its spellings; "-" and "_" are alike.
+const yaml::Entry* find_flag(const yaml::Node& flags, std::initializer_list<std::string_view> names);
+
+}  // namespace sweep::schema

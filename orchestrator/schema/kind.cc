@@ -1,0 +1,70 @@
+#include <algorithm>
+
+#include "orchestrator/schema/kinds.h"
+
+namespace sweep::schema {
+
+namespace {
+
+bool has(const yaml::Node& node, std::initializer_list<std::string_view> keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return node.find_entry(key) != nullptr; });
+}
+
+bool is_matrix_entry(const yaml::Node& node) {
+  return node.is_map() && has(node, {"scenarios", "model-prefix", "runner", "framework", "image"});
+}
+
+bool is_curve(const yaml::Node& node) {
+  return node.is_map() && has(node, {"thinking_on", "thinking_off"});
+}
+
+bool is_recipe(const yaml::Node& node) {
+  return has(node, {"resources", "backend", "zip_override", "benchmark"}) ||
+         (node.find("base") != nullptr && node.find("base")->is_map() &&
+          has(*node.find("base"), {"resources", "model"})) ||
+         (has(node, {"model"}) && node.find("model")->is_map());
+}
+
+bool any_value(const yaml::Node& node, bool (*is)(const yaml::Node&)) {
+  return std::any_of(node.entries.begin(), node.entries.end(), [&](const yaml::Entry& e) { return is(e.value); });
+}
+
+std::optional<FileKind> kind_of_map(const yaml::Node& root) {
+  if (has(root, {"labels"}) || has(root, {"hardware"})) return FileKind::kRunners;
+  if (has(root, {"schema_version", "files"}) && has(root, {"revision", "files"})) return FileKind::kPin;
+  if (is_recipe(root)) return FileKind::kRecipe;
+  if (any_value(root, is_curve)) return FileKind::kAcceptance;
+  if (any_value(root, is_matrix_entry)) return FileKind::kMatrix;
+  const auto known = std::count_if(root.entries.begin(), root.entries.end(),
+                                   [](const yaml::Entry& e) { return cluster_shape().find(e.key) != nullptr; });
+  if (known * 2 > static_cast<std::ptrdiff_t>(root.entries.size())) return FileKind::kCluster;
+  return std::nullopt;
+}
+
+bool contains(std::string_view path, std::string_view part) {
+  return path.find(part) != std::string_view::npos;
+}
+
+std::optional<FileKind> kind_of_place(std::string_view path) {
+  if (contains(path, "acceptance/")) return FileKind::kAcceptance;
+  if (contains(path, "models/") || path.ends_with(".json")) return FileKind::kPin;
+  if (contains(path, "recipes/")) return FileKind::kRecipe;
+  if (contains(path, "changelog")) return FileKind::kChangelog;
+  if (path.ends_with("runners.yaml")) return FileKind::kRunners;
+  if (contains(path, "matrix/")) return FileKind::kMatrix;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<FileKind> find_kind(const yaml::Node& root, std::string_view path) {
+  if (root.is_map())
+    if (const auto kind = kind_of_map(root)) return kind;
+  if (root.is_sequence() && std::any_of(root.items.begin(), root.items.end(), [](const yaml::Node& item) {
+        return item.is_map() && has(item, {"config-keys", "pr-link", "description"});
+      }))
+    return FileKind::kChangelog;
+  return kind_of_place(path);
+}
+
+}  // namespace sweep::schema

@@ -1,0 +1,191 @@
+#include "orchestrator/schema/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "orchestrator/base/file.h"
+#include "orchestrator/schema/rules.h"
+#include "orchestrator/yaml/parse.h"
+
+namespace sweep::schema {
+
+namespace {
+
+namespace fs = std::filesystem;
+using diag::RuleId;
+
+bool is_configuration(const fs::path& path) {
+  return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
+}
+
+std::string all_kinds() {
+  std::string result;
+  for (const std::string_view name : ChoiceNames<FileKind>::kNames)
+    result += fmt::format("{}{}", result.empty() ? "" : ", ", name);
+  return result;
+}
+
+void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
+  if (!pin.complete || *pin.complete) return;
+  const auto open = std::count_if(pin.files.begin(), pin.files.end(),
+                                  [](const PinFile& file) { return !file.sha256 && !file.git_blob; });
+  diag::Diagnostic diagnostic =
+      finding(RuleId::weights_pin_incomplete, *pin.document, pin.complete.where, "complete",
+              fmt::format("the pin of \"{}\" is incomplete: {} of {} listed files have no digest", pin.model.value,
+                          open, pin.files.size()),
+              "complete it with `sweepctl weights pin`; until then its weights cannot be verified and a run is refused");
+  diagnostic.severity = diag::Severity::kWarning;  // an error only for a run, which must verify
+  out.add(std::move(diagnostic));
+}
+
+}  // namespace
+
+Loader::Loader(fs::path root) {
+  checkout_.root = std::move(root);
+}
+
+std::string Loader::path_in_root(const fs::path& path) const {
+  const fs::path relative =
+      fs::absolute(path).lexically_normal().lexically_relative(fs::absolute(checkout_.root).lexically_normal());
+  if (relative.empty() || *relative.begin() == "..") return path.generic_string();
+  return relative.generic_string();
+}
+
+void Loader::load(const fs::path& path, std::string name, Role role, std::optional<FileKind> kind) {
+  if (!loaded_.insert(fs::absolute(path).lexically_normal()).second) return;
+  diag::Diagnostics found;
+  const yaml::Limits limits;
+  auto text = base::read_file(path, limits.bytes);
+  if (role == Role::kTarget) {
+    targets_.insert(name);
+    ++checkout_.files;
+  }
+  if (!text) {
+    const bool too_large = text.error().error_number == EFBIG;
+    if (role == Role::kTarget)
+      checkout_.diagnostics.add(diag::make_at(
+          too_large ? RuleId::file_too_large : RuleId::file_unreadable, {name},
+          too_large ? fmt::format("the file is larger than {} bytes", limits.bytes) : text.error().text()));
+    return;
+  }
+  checkout_.sources.add(name, *text);
+  const bool json = path.extension() == ".json";
+  const DocumentPtr document = json ? yaml::parse_json(name, *std::move(text), found, limits)
+                                    : yaml::parse(name, *std::move(text), found, limits);
+  if (document != nullptr) {
+    const std::string root_path = path_in_root(path);
+    if (!kind) kind = find_kind(document->root(), root_path);
+    if (kind)
+      decode(document, *kind, root_path, role, found);
+    else
+      found.add(diag::make_at(RuleId::schema_unknown_kind, {name},
+                              "the kind of this file cannot be told from its content",
+                              fmt::format("state it with --kind, one of {}", all_kinds())));
+  }
+  if (role == Role::kTarget) checkout_.diagnostics.add_all(found);
+}
+
+void Loader::decode(const DocumentPtr& document, FileKind kind, const std::string& root_path, Role role,
+                    diag::Diagnostics& out) {
+  const bool target = role == Role::kTarget;
+  switch (kind) {
+    case FileKind::kMatrix:
+      for (MatrixEntry& entry : decode_matrix(document, out)) {
+        if (target) target_entries_.insert(entry.key);
+        (target ? checkout_.entries : context_entries_).push_back(std::move(entry));
+      }
+      return;
+    case FileKind::kRunners: {
+      Runners runners = decode_runners(document, out);
+      if (checkout_.runners.document == nullptr || (target && !runners_are_target_))
+        checkout_.runners = std::move(runners);
+      else if (target)
+        out.add(diag::make_at(RuleId::schema_duplicate_name, {document->name()}, "a second runner file",
+                              fmt::format("{} is in use already", checkout_.runners.document->name())));
+      runners_are_target_ = runners_are_target_ || target;
+      return;
+    }
+    case FileKind::kRecipe:
+      checkout_.recipes.push_back(decode_recipe(document, root_path, out));
+      return;
+    case FileKind::kAcceptance:
+      for (AcceptanceCurve& curve : decode_acceptance(document, out)) checkout_.curves.push_back(std::move(curve));
+      return;
+    case FileKind::kChangelog: {
+      std::vector<ChangelogEntry> entries = decode_changelog(document, out);
+      check_changelog_text(*document, entries, out);
+      if (target)
+        for (ChangelogEntry& entry : entries) checkout_.changelog.push_back(std::move(entry));
+      return;
+    }
+    case FileKind::kPin: {
+      Pin pin = decode_pin(document, root_path, out);
+      check_pin_completeness(pin, out);
+      checkout_.pins.push_back(std::move(pin));
+      return;
+    }
+    case FileKind::kCluster:
+      decode_cluster(document, out);
+      return;
+  }
+}
+
+void Loader::load_folder(const fs::path& folder, const std::string& name, Role role, std::optional<FileKind> kind) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code ignored;  // a dangling link is no regular file
+    if (it->is_regular_file(ignored) && is_configuration(it->path()) &&
+        !it->path().filename().string().starts_with('.'))
+      files.push_back(it->path());
+  }
+  if (error && role == Role::kTarget)
+    checkout_.diagnostics.add(
+        diag::make_at(RuleId::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    const std::string below = file.lexically_relative(folder).generic_string();
+    load(file, name.empty() ? below : name + "/" + below, role, kind);
+  }
+}
+
+void Loader::load_root(Role role) {
+  for (const char* folder : {"matrix", "recipes", "changelog"}) {
+    std::error_code ignored;
+    if (fs::is_directory(checkout_.root / folder, ignored)) load_folder(checkout_.root / folder, folder, role);
+  }
+}
+
+bool Loader::is_about_target(const diag::Diagnostic& d) const {
+  const auto is_target = [this](const std::optional<diag::SourceSpan>& where) {
+    return where && targets_.contains(where->file);
+  };
+  return is_target(d.where) ||
+         std::any_of(d.notes.begin(), d.notes.end(), [&](const diag::Note& note) { return is_target(note.where); });
+}
+
+Checkout Loader::finish() {
+  check_duplicate_entries(checkout_, checkout_.diagnostics);
+  for (MatrixEntry& entry : context_entries_)
+    if (!target_entries_.contains(entry.key)) checkout_.entries.push_back(std::move(entry));
+  diag::Diagnostics found;
+  for (const MatrixEntry& entry : checkout_.entries) {
+    check_entry(entry, found);
+    check_policy(entry, found);
+    check_bindings(entry, checkout_, found);
+    check_capabilities(entry, checkout_, found);
+  }
+  for (const RecipeFile& recipe : checkout_.recipes) check_capabilities(recipe, found);
+  check_images(checkout_, found);
+  check_changelog_keys(checkout_, found);
+  for (const diag::Diagnostic& d : found.items())
+    if (is_about_target(d)) checkout_.diagnostics.add(d);
+  checkout_.diagnostics.normalise();
+  return std::move(checkout_);
+}
+
+}  // namespace sweep::schema

@@ -1,0 +1,49 @@
+// Reads files of a checkout into typed configuration. Private to this module.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "orchestrator/schema/checkout.h"
+
+namespace sweep::schema {
+
+class Loader {
+ public:
+  explicit Loader(std::filesystem::path root);
+
+  // Target files are reported on. Context files only give the rules something to look up.
+  enum class Role : uint8_t { kTarget, kContext };
+
+  // Reads one file; a file that was read before is skipped. `name` is what diagnostics show.
+  void load(const std::filesystem::path& path, std::string name, Role role,
+            std::optional<FileKind> kind = std::nullopt);
+
+  // Reads the YAML and JSON files below a folder, in name order.
+  void load_folder(const std::filesystem::path& folder, const std::string& name, Role role,
+                   std::optional<FileKind> kind = std::nullopt);
+
+  // Reads matrix/, recipes/ and changelog/ of the root.
+  void load_root(Role role);
+
+  // Runs all cross-field rules and gives the result away.
+  Checkout finish();
+
+ private:
+  void decode(const DocumentPtr& document, FileKind kind, const std::string& root_path, Role role,
+              diag::Diagnostics& out);
+  bool is_about_target(const diag::Diagnostic& d) const;
+  std::string path_in_root(const std::filesystem::path& path) const;
+
+  Checkout checkout_;
+  std::set<std::filesystem::path> loaded_;
+  std::set<std::string, std::less<>> targets_;  // names of target files
+  std::set<std::string> target_entries_;        // keys
+  std::vector<MatrixEntry> context_entries_;
+  bool runners_are_target_ = false;
+};
+
+}  // namespace sweep::schema

@@ -1,0 +1,282 @@
+// The master-config format: what a matrix entry can say. The peer's fields (InferenceX, configs/CONFIGS.md) and ours.
+#include <utility>
+
+#include "orchestrator/schema/kinds.h"
+
+namespace sweep::schema {
+
+namespace {
+
+using std::vector;
+
+// Far above anything real; they keep products of sizes within 64 bits.
+constexpr double kMostRanks = 4096;
+constexpr double kMostConcurrency = 1'000'000;
+constexpr double kMostTokens = 1e9;
+
+vector<Field> join(std::initializer_list<vector<Field>> groups) {
+  vector<Field> all;
+  for (const vector<Field>& group : groups) all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+bool is_component_version(std::string_view text) {
+  return !text.empty() && !text.starts_with("image:");
+}
+const TextForm kComponentVersion{"a version that does not start with \"image:\"", is_component_version};
+
+const ObjectShape& router_shape() {
+  static const ObjectShape shape{
+      "a component",
+      "A router, with the version that takes part in the measurement.",
+      {field<&Component::name>("name", text(), "name of the component", Need::kRequired),
+       field<&Component::version>("version", text(&kComponentVersion), "its version, in quotes", Need::kRequired)}};
+  return shape;
+}
+
+const ObjectShape& offload_backend_shape() {
+  static const ObjectShape shape{
+      "a KV-offload backend",
+      "What moves KV blocks to host memory.",
+      {field<&Component::name>("name", text(), "name of the backend", Need::kRequired),
+       field<&Component::version>("version", text(&kComponentVersion).or_null(), "its version, in quotes")}};
+  return shape;
+}
+
+const ObjectShape& acceptance_shape() {
+  static const ObjectShape shape{
+      "an acceptance setting",
+      "Where the acceptance length of speculative decoding comes from.",
+      {field<&Acceptance::source>("source", choice_of<AcceptanceSource>(),
+                                  "golden (committed curve), measured (no control), or explicit (for research)",
+                                  Need::kRequired),
+       field<&Acceptance::length>("length", number(),
+                                  "mean tokens committed per verification step, the target's own token included")}};
+  return shape;
+}
+
+vector<Field> concurrency_fields() {
+  return {field<&Point::conc_start>("conc-start", integer(1, kMostConcurrency).or_null(),
+                                    "first concurrency; doubles up to conc-end"),
+          field<&Point::conc_end>("conc-end", integer(1, kMostConcurrency).or_null(), "last concurrency"),
+          field<&Point::conc_list>("conc-list", list(integer(1, kMostConcurrency)).or_null(),
+                                   "the concurrencies, instead of a range")};
+}
+
+vector<Field> speculation_fields() {
+  return {field<&Point::spec_decoding>("spec-decoding", choice_of<SpecDecoding>(),
+                                       "speculative decoding method, default none"),
+          field<&Point::num_draft_tokens>("num-draft-tokens", integer(1, kMostRanks),
+                                          "draft tokens per verification step; a step verifies one more"),
+          field<&Point::acceptance>("acceptance", object(acceptance_shape()),
+                                    "acceptance control of this point, instead of the entry's"),
+          field<&Point::recipe>("recipe", text(), "recipe of this point, instead of the entry's")};
+}
+
+vector<Field> rank_fields() {
+  return {field<&Point::pp>("pp", integer(1, kMostRanks), "pipeline-parallel size, default 1"),
+          field<&Point::dcp_size>("dcp-size", integer(1, kMostRanks),
+                                  "decode-context-parallel size, divides tp, default 1"),
+          field<&Point::pcp_size>("pcp-size", integer(1, kMostRanks), "prefill-context-parallel size, default 1")};
+}
+
+vector<Field> router_field() {
+  return {field<&Point::router>("router", object(router_shape()), "router in front of the workers")};
+}
+
+vector<Field> transfer_field() {
+  return {field<&Point::kv_p2p_transfer>("kv-p2p-transfer", text(), "how KV blocks move from prefill to decode")};
+}
+
+const ObjectShape& worker_shape() {
+  static const ObjectShape shape{
+      "a worker group",
+      "Workers of one role in a multi-node deployment.",
+      {field<&Worker::num_worker>("num-worker", integer(0, kMostRanks), "number of workers", Need::kRequired),
+       field<&Worker::tp>("tp", integer(1, kMostRanks), "tensor-parallel size of a worker", Need::kRequired),
+       field<&Worker::pp>("pp", integer(1, kMostRanks), "pipeline-parallel size, default 1"),
+       field<&Worker::dcp_size>("dcp-size", integer(1, kMostRanks),
+                                "decode-context-parallel size, divides tp, default 1"),
+       field<&Worker::pcp_size>("pcp-size", integer(1, kMostRanks), "prefill-context-parallel size, default 1"),
+       field<&Worker::ep>("ep", integer(1, kMostRanks), "expert-parallel size", Need::kRequired),
+       field<&Worker::dp_attn>("dp-attn", boolean(), "data-parallel attention", Need::kRequired),
+       field<&Worker::hardware>("hardware", text().or_null(), "GPU type, where the roles run on different ones"),
+       field<&Worker::additional_settings>("additional-settings", list(any_text()).or_null(),
+                                           "KEY=VALUE settings for the launcher")}};
+  return shape;
+}
+
+vector<Field> worker_fields(Need need) {
+  const auto shape = [&] {
+    return need == Need::kRequired ? object(worker_shape()) : object(worker_shape()).or_null();
+  };
+  return {field<&Point::prefill>("prefill", shape(), "workers that prefill", need),
+          field<&Point::decode>("decode", shape(), "workers that decode", need)};
+}
+
+const ObjectShape& single_fixed_point_shape() {
+  static const ObjectShape shape{
+      "a single-node search-space entry", "A topology on one node and its concurrencies.",
+      join({{field<&Point::tp>("tp", integer(1, kMostRanks), "tensor-parallel size", Need::kRequired)},
+            rank_fields(),
+            {field<&Point::ep>("ep", integer(1, kMostRanks).or_null(), "expert-parallel size, default 1"),
+             field<&Point::dp_attn>("dp-attn", boolean().or_null(), "data-parallel attention, default false")},
+            speculation_fields(),
+            router_field(),
+            concurrency_fields()})};
+  return shape;
+}
+
+const ObjectShape& multi_fixed_point_shape() {
+  static const ObjectShape shape{"a multi-node search-space entry",
+                                 "Worker groups on several nodes and their concurrencies.",
+                                 join({worker_fields(Need::kRequired), speculation_fields(), router_field(),
+                                       transfer_field(), concurrency_fields()})};
+  return shape;
+}
+
+const ObjectShape& agentic_point_shape() {
+  static const ObjectShape shape{
+      "an agentic search-space entry", "A topology that serves recorded agent sessions.",
+      join({{field<&Point::tp>("tp", integer(1, kMostRanks).or_null(), "tensor-parallel size of a single-node point")},
+            rank_fields(),
+            {field<&Point::ep>("ep", integer(1, kMostRanks).or_null(), "expert-parallel size, default 1"),
+             field<&Point::dp_attn>("dp-attn", boolean().or_null(), "data-parallel attention, default false")},
+            speculation_fields(),
+            worker_fields(Need::kOptional),
+            {field<&Point::kv_offloading>("kv-offloading", choice_of<KvOffloading>().or_null(),
+                                          "where KV blocks go that do not fit on the GPU"),
+             field<&Point::kv_offload_backend>("kv-offload-backend", object(offload_backend_shape()).or_null(),
+                                               "what moves them")},
+            router_field(),
+            transfer_field(),
+            concurrency_fields()})};
+  return shape;
+}
+
+ObjectShape fixed_shape(const ObjectShape& point) {
+  return {"a fixed-seq-len block",
+          "Requests of one input and one output length.",
+          {field<&FixedSeqLen::isl>("isl", integer(1, kMostTokens), "prompt tokens of a request", Need::kRequired),
+           field<&FixedSeqLen::osl>("osl", integer(1, kMostTokens), "output tokens of a request", Need::kRequired),
+           field<&FixedSeqLen::search_space>("search-space", list(object(point)), "topologies and concurrencies",
+                                             Need::kRequired)}};
+}
+
+const ObjectShape& agentic_shape() {
+  static const ObjectShape shape{
+      "an agentic-coding block",
+      "Recorded agent sessions replayed against a server.",
+      {field<&AgenticCoding::dram_utilization>("dram-utilization", positive_number(1).or_null(),
+                                               "share of the host memory that KV offloading may use"),
+       field<&AgenticCoding::search_space>("search-space", list(object(agentic_point_shape())),
+                                           "topologies and concurrencies", Need::kRequired)}};
+  return shape;
+}
+
+ObjectShape scenarios_shape(const ObjectShape& fixed) {
+  return {"the scenarios",
+          "What is measured.",
+          {field<&Scenarios::fixed_seq_len>("fixed-seq-len", list(object(fixed)).or_null(),
+                                            "blocks of fixed input and output lengths"),
+           field<&Scenarios::agentic_coding>("agentic-coding", list(object(agentic_shape())).or_null(),
+                                             "blocks of recorded agent sessions")}};
+}
+
+vector<Field> identity_fields() {
+  return {field<&MatrixEntry::image>("image", any_text(),
+                                     "container image, pinned by digest where one is known; \"none\" runs on the host",
+                                     Need::kRequired),
+          field<&MatrixEntry::model>("model", text(), "model repository", Need::kRequired),
+          field<&MatrixEntry::model_prefix>("model-prefix", text(), "short name of the model", Need::kRequired),
+          field<&MatrixEntry::precision>("precision", text(), "number format of the weights: fp4, fp8, bf16",
+                                         Need::kRequired),
+          field<&MatrixEntry::framework>("framework", text(), "engine: sglang, vllm, trt, atom, embedded, ...",
+                                         Need::kRequired),
+          field<&MatrixEntry::runner>("runner", text(), "label of the runners that can serve it", Need::kRequired)};
+}
+
+vector<Field> policy_fields() {
+  return {
+      field<&MatrixEntry::revision>("revision", text(&kCommitForm), "commit of the model repository, 40 hex digits"),
+      field<&MatrixEntry::recipe>("recipe", text(),
+                                  "recipe file, relative to the checkout, with an optional \":variant\""),
+      field<&MatrixEntry::research_only>("research-only", boolean(),
+                                         "true for anything that departs from the model as shipped"),
+      field<&MatrixEntry::authorization>("authorization", text(), "who authorised what, for research-only entries"),
+      field<&MatrixEntry::deviations>("deviations", list(text()), "every departure from the model as shipped"),
+      field<&MatrixEntry::num_draft_tokens>("num-draft-tokens", integer(1, kMostRanks),
+                                            "draft tokens of all points of the entry"),
+      field<&MatrixEntry::acceptance>("acceptance", object(acceptance_shape()), "acceptance control of all points"),
+      field<&MatrixEntry::exact_lengths>("exact-lengths", boolean(),
+                                         "every request has exactly isl and osl tokens, default true"),
+      field<&MatrixEntry::status>("status", choice_of<Status>(), "in-progress entries are planned, never dispatched")};
+}
+
+vector<Field> router_and_multinode() {
+  return {field<&MatrixEntry::router>("router", object(router_shape()), "router of all points"),
+          field<&MatrixEntry::multinode>("multinode", boolean(), "whether points span several nodes", Need::kRequired)};
+}
+
+bool is_multi_node(const yaml::Node& entry) {
+  const yaml::Node* multinode = entry.find("multinode");
+  return multinode != nullptr && multinode->is_scalar() && multinode->text == "true";
+}
+
+}  // namespace
+
+const ObjectShape& single_node_entry_shape() {
+  static const ObjectShape fixed = fixed_shape(single_fixed_point_shape());
+  static const ObjectShape scenarios = scenarios_shape(fixed);
+  static const ObjectShape shape{
+      "a single-node matrix entry", "A model on one node, with the points to measure.",
+      join({identity_fields(),
+            router_and_multinode(),
+            {field<&MatrixEntry::disagg>("disagg", boolean(), "false: prefill and decode share the workers"),
+             field<&MatrixEntry::scenarios>("scenarios", object(scenarios), "what is measured", Need::kRequired)},
+            policy_fields()})};
+  return shape;
+}
+
+const ObjectShape& multi_node_entry_shape() {
+  static const ObjectShape fixed = fixed_shape(multi_fixed_point_shape());
+  static const ObjectShape scenarios = scenarios_shape(fixed);
+  static const ObjectShape shape{
+      "a multi-node matrix entry", "A model on several nodes, with the points to measure.",
+      join({identity_fields(),
+            router_and_multinode(),
+            {field<&MatrixEntry::disagg>("disagg", boolean(), "true: prefill and decode have workers of their own"),
+             field<&MatrixEntry::kv_p2p_transfer>("kv-p2p-transfer", text(),
+                                                  "how KV blocks move from prefill to decode"),
+             field<&MatrixEntry::scenarios>("scenarios", object(scenarios), "what is measured", Need::kRequired)},
+            policy_fields()})};
+  return shape;
+}
+
+std::vector<MatrixEntry> decode_matrix(const DocumentPtr& document, diag::Diagnostics& out) {
+  std::vector<MatrixEntry> entries;
+  Decoder decoder(*document, out);
+  const yaml::Node& root = document->root();
+  if (!root.is_map()) {
+    decoder.report(diag::RuleId::schema_wrong_type, root.where,
+                   "a matrix file must be a mapping of entries, found " + yaml::describe(root));
+    return entries;
+  }
+  entries.reserve(root.entries.size());
+  for (const yaml::Entry& item : root.entries) {
+    const Decoder::Scope scope(decoder, item.key, item.key_where);
+    if (item.key.find('*') != std::string::npos)
+      decoder.report(diag::RuleId::matrix_entry_name, item.key_where, "entry name \"" + item.key + "\" contains \"*\"",
+                     "\"*\" is the wildcard of changelog keys and of the command line");
+    MatrixEntry& entry = entries.emplace_back();
+    entry.key = item.key;
+    entry.key_where = item.key_where;
+    entry.where = item.value.where;
+    entry.document = document;
+    decoder.read_object(item.value, is_multi_node(item.value) ? multi_node_entry_shape() : single_node_entry_shape(),
+                        &entry);
+  }
+  return entries;
+}
+
+}  // namespace sweep::schema

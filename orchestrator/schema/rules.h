@@ -1,0 +1,43 @@
+// Cross-field rules. Each reports all that it finds; none stops another.
+#pragma once
+
+#include <string>
+
+#include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/schema/checkout.h"
+#include "orchestrator/schema/config.h"
+
+namespace sweep::schema {
+
+// Rules over the fields of one matrix entry.
+void check_entry(const MatrixEntry& entry, diag::Diagnostics& out);
+
+// Acceptance and research-only policy of one entry.
+void check_policy(const MatrixEntry& entry, diag::Diagnostics& out);
+
+// Rules between an entry and the rest of the checkout: runners, recipes, pins, curves.
+void check_bindings(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
+
+// Images named by tag only, once per image and file.
+void check_images(const Checkout& checkout, diag::Diagnostics& out);
+
+// What engines and GPUs can do: one entry with its recipes, and one recipe alone.
+void check_capabilities(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
+void check_capabilities(const RecipeFile& recipe, diag::Diagnostics& out);
+
+// Names that must be unique across files.
+void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out);
+
+// Rules over the bytes of a changelog, and its keys against the matrix.
+void check_changelog_text(const yaml::Document& document, const std::vector<ChangelogEntry>& entries,
+                          diag::Diagnostics& out);
+void check_changelog_keys(const Checkout& checkout, diag::Diagnostics& out);
+
+// Whether a changelog key, in which "*" matches anything, matches a name.
+bool key_matches(std::string_view pattern, std::string_view name);
+
+// A diagnostic about a place in an entry.
+diag::Diagnostic finding(diag::RuleId rule, const yaml::Document& document, yaml::Range where, std::string path,
+                         std::string message, std::string help = {});
+
+}  // namespace sweep::schema

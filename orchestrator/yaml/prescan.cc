@@ -1,0 +1,133 @@
+#include "orchestrator/yaml/prescan.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+
+namespace sweep::yaml {
+
+namespace {
+
+using diag::RuleId;
+
+constexpr uint32_t kMostPerRule = 10;  // a binary file must not produce a diagnostic per byte
+constexpr char32_t kInvalid = 0xFFFFFFFF;
+
+struct Character {
+  char32_t value = kInvalid;
+  uint32_t length = 1;
+};
+
+// One UTF-8 sequence; overlong forms, surrogates and values above U+10FFFF are invalid (RFC 3629).
+Character decode(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t first = byte(at);
+  if (first < 0x80) return {first, 1};
+  uint32_t length = 0;
+  char32_t value = 0;
+  char32_t least = 0;
+  if (first >= 0xC2 && first <= 0xDF) {
+    length = 2, value = first & 0x1Fu, least = 0x80;
+  } else if (first >= 0xE0 && first <= 0xEF) {
+    length = 3, value = first & 0x0Fu, least = 0x800;
+  } else if (first >= 0xF0 && first <= 0xF4) {
+    length = 4, value = first & 0x07u, least = 0x10000;
+  } else {
+    return {};
+  }
+  if (at + length > text.size()) return {};
+  for (uint32_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return {};
+    value = (value << 6) | (byte(at + i) & 0x3Fu);
+  }
+  if (value < least || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return {};
+  return {value, length};
+}
+
+bool is_control(char32_t c) {
+  return (c < 0x20 && c != '\n' && c != '\r' && c != '\t') || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029 ||
+         c == 0xFFFE || c == 0xFFFF;
+}
+
+class Reporter {
+ public:
+  Reporter(const Document& document, diag::Diagnostics& out) : document_(document), out_(out) {}
+
+  void report(RuleId rule, uint32_t offset, uint32_t length, std::string message, std::string help) {
+    uint32_t& count = counts_[static_cast<size_t>(rule) % counts_.size()];
+    if (++count > kMostPerRule) return;
+    out_.add(diag::make_at(rule, document_.span({offset, offset + length}), std::move(message), std::move(help)));
+  }
+
+ private:
+  const Document& document_;
+  diag::Diagnostics& out_;
+  std::array<uint32_t, 64> counts_{};
+};
+
+// UTF-16 and UTF-32 files are told apart from damaged UTF-8 so that the advice can be right.
+bool report_other_encoding(const Document& document, Reporter& reporter) {
+  const std::string_view text = document.text();
+  if (!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF")) return false;
+  reporter.report(RuleId::yaml_not_utf8, 0, 1, "the file is encoded in UTF-16 or UTF-32, expected UTF-8",
+                  "save the file as UTF-8 without a byte-order mark");
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::string> prescan(const Document& document, diag::Diagnostics& out) {
+  Reporter reporter(document, out);
+  if (report_other_encoding(document, reporter)) return std::nullopt;
+  std::string text = document.text();
+  bool readable = true;
+  bool indentation = true;
+  uint32_t last_cr_line = 0;
+  uint32_t last_tab_line = 0;
+  for (uint32_t at = 0; at < text.size();) {
+    const Character c = decode(document.text(), at);
+    if (c.value == '\n') {
+      indentation = true;
+    } else if (c.value == '\t') {
+      // One report a line, as with CR: an editor inserts them in runs.
+      const uint32_t line = document.line_of(at);
+      if (line != last_tab_line)
+        reporter.report(RuleId::yaml_tab, at, 1, "tab character", "use blanks; YAML forbids tabs in indentation");
+      last_tab_line = line;
+      if (indentation) readable = false;
+      text[at] = ' ';
+    } else if (c.value == '\r') {
+      const uint32_t line = document.line_of(at);
+      if (line != last_cr_line)
+        reporter.report(RuleId::yaml_carriage_return, at, 1, "carriage return",
+                        "save the file with Unix line ends (LF only)");
+      last_cr_line = line;
+      text[at] = ' ';
+    } else if (c.value == 0xFEFF && at == 0) {
+      reporter.report(RuleId::yaml_byte_order_mark, at, c.length, "byte-order mark at the start of the file",
+                      "save the file as UTF-8 without a byte-order mark");
+      for (uint32_t i = 0; i < c.length; ++i) text[at + i] = ' ';
+      readable = false;  // the three blanks would shift the first line's indentation
+    } else if (c.value == kInvalid) {
+      reporter.report(RuleId::yaml_not_utf8, at, 1,
+                      fmt::format("byte 0x{:02X} is not valid UTF-8 here", static_cast<uint8_t>(text[at])),
+                      "save the file as UTF-8");
+      readable = false;
+      indentation = false;
+    } else if (is_control(c.value)) {
+      reporter.report(RuleId::yaml_control_character, at, c.length,
+                      fmt::format("control character U+{:04X}", static_cast<uint32_t>(c.value)),
+                      "remove it, or write it as an escape inside double quotes");
+      readable = false;
+      indentation = false;
+    } else if (c.value != ' ') {
+      indentation = false;
+    }
+    at += c.length;
+  }
+  if (!readable) return std::nullopt;
+  return text;
+}
+
+}  // namespace sweep::yaml

@@ -1,0 +1,21 @@
+// The plan of the checkout's own matrix.
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/diag/render.h"
+#include "orchestrator/plan/expand.h"
+#include "orchestrator/schema/checkout.h"
+#include "tests/golden/golden.h"
+#include "tests/support/catch.h"
+
+using namespace sweep;
+
+TEST_CASE("plan: the checkout's own entries give the expected jobs") {
+  const testing::CurrentFolder folder(SWEEP_SOURCE_DIR);
+  const schema::Checkout checkout = schema::load_checkout(".");
+  const plan::Plan plan = plan::expand(checkout, {});
+  CHECK(plan.diagnostics.empty());
+  testing::check_golden(testing::golden_folder() / "plan" / "checkout.out", plan::plan_table(plan.jobs));
+  nlohmann::json jobs = nlohmann::json::array();
+  for (const plan::Job& job : plan.jobs) jobs.push_back(plan::to_json(job));
+  testing::check_golden(testing::golden_folder() / "plan" / "checkout.json", jobs.dump(2) + "\n");
+}

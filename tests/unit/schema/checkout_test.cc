@@ -1,0 +1,93 @@
+#include "orchestrator/schema/checkout.h"
+
+#include "orchestrator/base/file.h"
+#include "orchestrator/base/temp_dir.h"
+#include "tests/support/catch.h"
+
+using namespace sweep;
+using diag::RuleId;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has(const diag::Diagnostics& out, RuleId rule) {
+  for (const diag::Diagnostic& d : out.items())
+    if (d.rule == rule) return true;
+  return false;
+}
+
+class Folder {
+ public:
+  void write(const std::string& name, std::string_view text) {
+    const fs::path path = dir_.path() / name;
+    REQUIRE(base::make_directories(path.parent_path()).has_value());
+    REQUIRE(base::write_file_atomic(path, text).has_value());
+  }
+  const fs::path& path() const { return dir_.path(); }
+
+ private:
+  base::TempDir dir_ = std::move(base::TempDir::create().value());
+};
+
+}  // namespace
+
+TEST_CASE("checkout: the repository's own entries are found with their recipes and pins") {
+  const schema::Checkout checkout = schema::load_checkout(SWEEP_SOURCE_DIR);
+  CHECK_FALSE(checkout.diagnostics.has_errors());
+  const schema::MatrixEntry* entry = checkout.find_entry("dsv41flash-fp4-b200-sglang-dspark");
+  REQUIRE(entry != nullptr);
+  CHECK(schema::find_recipe_variant(checkout, *entry->recipe) != nullptr);
+  CHECK(checkout.find_pin(*entry->model, *entry->revision) != nullptr);
+  CHECK(entry->research_only.value);
+}
+
+TEST_CASE("validate: a file that does not exist or is a folder without files is reported or empty") {
+  const Folder folder;
+  const auto missing = schema::validate_paths(folder.path(), {folder.path() / "none.yaml"});
+  CHECK(has(missing.diagnostics, RuleId::file_unreadable));
+  CHECK(schema::validate_paths(folder.path(), {folder.path()}).diagnostics.empty());
+  CHECK(schema::validate_paths(folder.path() / "none", {}).files == 0);
+}
+
+TEST_CASE("validate: a huge file is refused without being read") {
+  Folder folder;
+  folder.write("big.yaml", std::string(9u << 20, 'a'));
+  CHECK(has(schema::validate_paths(folder.path(), {folder.path() / "big.yaml"}).diagnostics, RuleId::file_too_large));
+}
+
+TEST_CASE("validate: --kind overrides what the content looks like") {
+  Folder folder;
+  folder.write("x.yaml", "labels: { a: [b] }\n");
+  const fs::path file = folder.path() / "x.yaml";
+  CHECK(schema::validate_paths(folder.path(), {file}).diagnostics.empty());
+  CHECK(has(schema::validate_paths(folder.path(), {file}, schema::FileKind::kRecipe).diagnostics,
+            RuleId::schema_unknown_field));
+}
+
+TEST_CASE("validate: only the named files are reported, bindings to the checkout included") {
+  Folder folder;
+  folder.write("matrix/bad.yaml", "e: { image: x, runner: h200, scenarios: 5 }\n");
+  folder.write("matrix/runners.yaml", "labels: { h200: [n] }\n");
+  folder.write(
+      "one.yaml",
+      "one: { image: none, model: m, model-prefix: m, precision: fp8, framework: sglang, runner: b200, multinode: "
+      "false, scenarios: { fixed-seq-len: [{ isl: 1, osl: 1, search-space: [{ tp: 1, conc-list: [1] }] }] } }\n");
+  const auto validation = schema::validate_paths(folder.path(), {folder.path() / "one.yaml"});
+  REQUIRE(validation.diagnostics.items().size() == 1);
+  CHECK(validation.diagnostics.items()[0].rule == RuleId::matrix_unknown_runner);
+}
+
+TEST_CASE("validate: an empty matrix file is told from its place") {
+  Folder folder;
+  folder.write("matrix/empty.yaml", "");
+  const auto validation = schema::validate_paths(folder.path(), {});
+  REQUIRE(validation.diagnostics.items().size() == 1);
+  CHECK(validation.diagnostics.items()[0].rule == RuleId::schema_wrong_type);
+}
+
+TEST_CASE("recipe references: a selector follows the last colon") {
+  const auto parsed = schema::parse_recipe_reference("recipes/x.yaml:zip_override_a[1]");
+  CHECK(parsed.path == "recipes/x.yaml");
+  CHECK(parsed.selector == "zip_override_a[1]");
+  CHECK(schema::parse_recipe_reference("recipes/x.yaml").selector.empty());
+}

@@ -1,0 +1,51 @@
+// The closest peer's own files: nothing crashes, and what is found is right. Skipped where the data is not at hand.
+#include <map>
+
+#include "orchestrator/schema/checkout.h"
+#include "tests/support/catch.h"
+
+using namespace sweep;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Beside the checkout, or beside the folder of worktrees that holds it.
+fs::path peer_folder() {
+  for (const char* up : {"..", "../.."}) {
+    const fs::path folder = fs::path(SWEEP_SOURCE_DIR) / up / "shared" / "data" / "inferencex";
+    if (fs::exists(folder)) return folder;
+  }
+  return {};
+}
+
+std::map<std::string, size_t> count_by_rule(const diag::Diagnostics& out) {
+  std::map<std::string, size_t> counts;
+  for (const diag::Diagnostic& d : out.items()) ++counts[std::string(diag::rule_info(d.rule).slug)];
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("peer data: both master files decode; only unknown runners and images by tag are found") {
+  const fs::path peer = peer_folder();
+  if (peer.empty()) SWEEP_SKIP("the peer's data is not beside the checkout");
+  const auto validation = schema::validate_paths(
+      SWEEP_SOURCE_DIR,
+      {peer / "configs/nvidia-master.yaml", peer / "configs/amd-master.yaml", peer / "configs/runners.yaml"});
+  const auto counts = count_by_rule(validation.diagnostics);
+  CHECK(validation.diagnostics.error_count() == 8);
+  CHECK(counts.at("matrix/unknown-runner") == 8);
+  CHECK(counts.size() == 2);
+  CHECK(counts.contains("matrix/image-unpinned"));
+}
+
+TEST_CASE("peer data: sample recipes and golden curves validate") {
+  const fs::path peer = peer_folder();
+  if (peer.empty()) SWEEP_SKIP("the peer's data is not beside the checkout");
+  const auto recipes = schema::validate_paths(SWEEP_SOURCE_DIR, {peer / "benchmarks"});
+  CHECK(recipes.files == 28);
+  CHECK(recipes.diagnostics.error_count() == 0);
+  const auto curves = schema::validate_paths(SWEEP_SOURCE_DIR, {peer / "golden_al_distribution"});
+  CHECK(curves.files == 9);
+  CHECK(curves.diagnostics.error_count() == 0);
+}

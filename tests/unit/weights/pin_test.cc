@@ -1,0 +1,143 @@
+#include "orchestrator/weights/pin.h"
+
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/digest/sha256.h"
+#include "tests/support/catch.h"
+#include "tests/support/test_dir.h"
+#include "tests/support/tiny_model.h"
+
+namespace sweep::weights {
+
+namespace {
+
+Pin good_pin() {
+  return {.model = "org/name",
+          .revision = std::string(40, 'a'),
+          .complete = true,
+          .files = {{"a/b.json", 5, std::nullopt, std::string(40, 'b')},
+                    {"c", std::nullopt, std::string(64, 'c'), std::nullopt}},
+          .index = IndexTotals{.total_size = 344, .tensor_count = 4},
+          .generator = std::nullopt};
+}
+
+// The messages of the errors in a pin text.
+std::string errors_of(const std::string& text) {
+  diag::Diagnostics diagnostics;
+  const auto pin = parse_pin(text, "p.json", diagnostics);
+  CHECK(pin.has_value() == !diagnostics.has_errors());
+  std::string all;
+  for (const auto& d : diagnostics.items()) {
+    CHECK(d.where->file == "p.json");
+    all += std::string(diag::rule_info(d.rule).slug) + " " + d.path + ": " + d.message + "\n";
+  }
+  return all;
+}
+
+std::string with(const std::string& pointer, const nlohmann::json& value) {
+  nlohmann::json json = nlohmann::json::parse(to_text(good_pin()));
+  json[nlohmann::json::json_pointer(pointer)] = value;
+  return json.dump();
+}
+
+}  // namespace
+
+TEST_CASE("pin: goes through text unchanged, files by path, the same pin the same bytes") {
+  const Pin pin = good_pin();
+  diag::Diagnostics diagnostics;
+  const auto back = parse_pin(to_text(pin), "p.json", diagnostics);
+  CHECK(diagnostics.empty());
+  REQUIRE(back.has_value());
+  CHECK((*back == pin));
+  Pin shuffled = pin;
+  std::swap(shuffled.files[0], shuffled.files[1]);
+  CHECK(to_text(shuffled) == to_text(pin));
+  const auto json = nlohmann::json::parse(to_text(pin));
+  CHECK(json.size() == 7);
+  CHECK(json["schema_version"] == 1);
+  CHECK(json["files"][1]["size"].is_null());
+  CHECK(json["generator"].is_null());
+}
+
+TEST_CASE("pin: every mistake is reported at its place") {
+  CHECK(contains(errors_of("{"), "not JSON"));
+  CHECK(contains(errors_of("[]"), "expected an object"));
+  CHECK(contains(errors_of(with("/schema_version", 2)), "found 2, expected 1"));
+  CHECK(contains(errors_of(with("/revision", "main")), "revision: \"main\" is not a full revision"));
+  CHECK(contains(errors_of(with("/model", "")), "model: expected text"));
+  CHECK(contains(errors_of(with("/complete", "yes")), "complete: expected true or false"));
+  CHECK(contains(errors_of(with("/generator", 5)), "generator: expected text or null"));
+  CHECK(contains(errors_of(with("/extra", 5)), "unknown field \"extra\""));
+  CHECK(contains(errors_of(with("/index", 5)), "index: expected an object"));
+  CHECK(contains(errors_of(with("/index/tensor_count", -1)), "index.tensor_count"));
+  CHECK(contains(errors_of(with("/files", 5)), "files: expected a list"));
+  CHECK(contains(errors_of(with("/files/1/sha256", "ABC")), "files[1].sha256: expected 64 lower-case hex digits"));
+  CHECK(contains(errors_of(with("/files/0/git_blob", 7)), "files[0].git_blob"));
+  CHECK(contains(errors_of(with("/files/0/size", 1.5)), "files[0].size"));
+  CHECK(contains(errors_of(with("/files/0/path", "c")), "\"c\" is listed twice"));
+  for (const char* path : {"../x", "/etc/passwd", "a/../../x", "C:\\x"})
+    CHECK(contains(errors_of(with("/files/0/path", path)), "weights/path-escape files[0].path"));
+  nlohmann::json two = nlohmann::json::parse(to_text(good_pin()));
+  two["revision"] = "main";
+  two.erase("model");
+  two["files"][0].erase("path");
+  const std::string all = errors_of(two.dump());
+  CHECK(contains(all, "\"model\" is missing"));
+}
+
+TEST_CASE("pin: read from and written to a file") {
+  const test::TestDir dir;
+  REQUIRE(write_pin(dir / "p.json", good_pin()).has_value());
+  diag::Diagnostics diagnostics;
+  CHECK((read_pin(dir / "p.json", diagnostics) == good_pin()));
+  CHECK(!read_pin(dir / "absent.json", diagnostics));
+  CHECK(diagnostics.items().front().rule == diag::RuleId::file_unreadable);
+  CHECK(write_pin(dir / "no/p.json", good_pin()).error().rule == diag::RuleId::file_unwritable);
+}
+
+TEST_CASE("pin from a folder: lists every file with its size and content, and the totals of the index") {
+  const test::TestDir dir;
+  test::write_tiny_model(dir.path());
+  dir.write(".cache/huggingface/download/config.json.metadata", "x");
+  const auto pin = pin_from_dir(dir.path(), {.model = "tiny", .revision = std::nullopt, .generator = "tool 1"});
+  REQUIRE(pin.has_value());
+  CHECK(pin->complete);
+  CHECK(pin->model == "tiny");
+  CHECK(*pin->generator == "tool 1");
+  CHECK(pin->files.size() == 6);
+  CHECK(pin->files[0].path == "config.json");
+  CHECK(*pin->files[0].size == 26);
+  CHECK(*pin->files[0].sha256 == digest::sha256_hex(R"({"architectures":["Tiny"]})"));
+  CHECK((pin->index == IndexTotals{.total_size = 3 * 2 * 64, .tensor_count = 6}));
+  CHECK(pin->revision == content_revision(pin->files));
+  CHECK(pin->revision.size() == 40);
+  const auto given = pin_from_dir(dir.path(), {.model = "tiny", .revision = std::string(40, '1'), .generator = {}});
+  CHECK(given->revision == std::string(40, '1'));
+}
+
+TEST_CASE("pin from a folder: fails for a link that leaves it, for no folder, and when stopped") {
+  const test::TestDir dir;
+  const test::TestDir outside;
+  CHECK(pin_from_dir(dir / "absent", {.model = "m", .revision = {}, .generator = {}}).error().rule ==
+        diag::RuleId::weights_unreadable);
+  dir.write("a", "x");
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}, stop.get_token()).error().rule ==
+        diag::RuleId::weights_not_checked);
+  std::filesystem::rename(dir / "a", dir / "a\\b");
+  CHECK(contains(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().message,
+                 "holds a back-slash"));
+  std::filesystem::create_symlink(outside.write("secret", "x"), dir / "b");
+  CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().rule ==
+        diag::RuleId::weights_path_escape);
+}
+
+TEST_CASE("content revision: follows from paths and contents alone") {
+  const std::vector<PinnedFile> files{{"b", 1, std::string(64, '2'), {}}, {"a", 2, std::string(64, '1'), {}}};
+  const std::string lines = "a " + std::string(64, '1') + "\nb " + std::string(64, '2') + "\n";
+  CHECK(content_revision(files) == digest::sha256_hex(lines).substr(0, 40));
+  CHECK(content_revision({}) == digest::sha256_hex("").substr(0, 40));
+}
+
+}  // namespace sweep::weights
