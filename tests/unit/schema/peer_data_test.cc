@@ -9,7 +9,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kPeer = fs::path(SWEEP_SOURCE_DIR) / ".." / "shared" / "data" / "inferencex";
+// Beside the checkout, or beside the folder of worktrees that holds it.
+fs::path peer_folder() {
+  for (const char* up : {"..", "../.."}) {
+    const fs::path folder = fs::path(SWEEP_SOURCE_DIR) / up / "shared" / "data" / "inferencex";
+    if (fs::exists(folder)) return folder;
+  }
+  return {};
+}
 
 std::map<std::string, size_t> count_by_rule(const diag::Diagnostics& out) {
   std::map<std::string, size_t> counts;
@@ -20,10 +27,11 @@ std::map<std::string, size_t> count_by_rule(const diag::Diagnostics& out) {
 }  // namespace
 
 TEST_CASE("peer data: both master files decode; only unknown runners and images by tag are found") {
-  if (!fs::exists(kPeer)) SWEEP_SKIP("the peer's data is not beside the checkout");
+  const fs::path peer = peer_folder();
+  if (peer.empty()) SWEEP_SKIP("the peer's data is not beside the checkout");
   const auto validation = schema::validate_paths(
       SWEEP_SOURCE_DIR,
-      {kPeer / "configs/nvidia-master.yaml", kPeer / "configs/amd-master.yaml", kPeer / "configs/runners.yaml"});
+      {peer / "configs/nvidia-master.yaml", peer / "configs/amd-master.yaml", peer / "configs/runners.yaml"});
   const auto counts = count_by_rule(validation.diagnostics);
   CHECK(validation.diagnostics.error_count() == 8);
   CHECK(counts.at("matrix/unknown-runner") == 8);
@@ -32,11 +40,12 @@ TEST_CASE("peer data: both master files decode; only unknown runners and images 
 }
 
 TEST_CASE("peer data: sample recipes and golden curves validate") {
-  if (!fs::exists(kPeer)) SWEEP_SKIP("the peer's data is not beside the checkout");
-  const auto recipes = schema::validate_paths(SWEEP_SOURCE_DIR, {kPeer / "benchmarks"});
+  const fs::path peer = peer_folder();
+  if (peer.empty()) SWEEP_SKIP("the peer's data is not beside the checkout");
+  const auto recipes = schema::validate_paths(SWEEP_SOURCE_DIR, {peer / "benchmarks"});
   CHECK(recipes.files == 28);
   CHECK(recipes.diagnostics.error_count() == 0);
-  const auto curves = schema::validate_paths(SWEEP_SOURCE_DIR, {kPeer / "golden_al_distribution"});
+  const auto curves = schema::validate_paths(SWEEP_SOURCE_DIR, {peer / "golden_al_distribution"});
   CHECK(curves.files == 9);
   CHECK(curves.diagnostics.error_count() == 0);
 }
