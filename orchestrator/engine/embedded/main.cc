@@ -18,6 +18,12 @@ constexpr int kExitUsage = 2;
 constexpr int kExitCannotRun = 3;
 constexpr int kExitBug = 70;
 
+// A step of the small model has too little work for more threads.
+int default_threads() {
+  constexpr unsigned kMost = 16;
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMost));
+}
+
 int report(const diag::Diagnostic& diagnostic) {
   std::fputs(diag::render_text(diagnostic, diag::SourceMap()).c_str(), stderr);
   return diagnostic.rule == diag::RuleId::embedded_options ? kExitUsage : kExitCannotRun;
@@ -69,7 +75,7 @@ int run(int argc, char** argv) {
   std::string folder;
   MakeModelOptions make_options;
   ServeOptions serve_options;
-  serve_options.engine.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  serve_options.engine.threads = default_threads();
   std::string acceptance = "measured";
   add_make_model(app, folder, make_options);
   add_serve(app, serve_options, acceptance);

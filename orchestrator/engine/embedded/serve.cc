@@ -32,6 +32,8 @@ class StopSignals {
     sigemptyset(&signals_);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, kParentSignal}) sigaddset(&signals_, signal);
     ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    // The reader of the log may go away before the server does.
+    ::signal(SIGPIPE, SIG_IGN);
     if (with_parent_) ::prctl(PR_SET_PDEATHSIG, kParentSignal);
   }
 

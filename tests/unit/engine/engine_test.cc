@@ -18,14 +18,16 @@ using namespace sweep::engine::embedded;
 
 namespace {
 
+Model model_of(const ModelConfig& config) {
+  auto temp = base::TempDir::create().value();
+  MakeModelOptions options;
+  options.config = config;
+  REQUIRE(make_model(temp.path() / "model", options).has_value());
+  return load_model(temp.path() / "model").value();
+}
+
 const Model& small_model() {
-  static const Model model = [] {
-    auto temp = base::TempDir::create().value();
-    MakeModelOptions options;
-    options.config = small_config();
-    REQUIRE(make_model(temp.path() / "small", options).has_value());
-    return load_model(temp.path() / "small").value();
-  }();
+  static const Model model = model_of(small_config());
   return model;
 }
 
@@ -175,6 +177,74 @@ TEST_CASE("engine: explicit acceptance at its ends accepts nothing and everythin
   CHECK(generate(none.engine, greedy(1, 5, 20)).steps == std::vector<size_t>(20, 1));
   Running all(options_with(7, 8.0));
   CHECK(generate(all.engine, greedy(1, 5, 25)).steps == std::vector<size_t>{1, 8, 8, 8});
+}
+
+TEST_CASE("decoder: a window layer forgets what lies outside, a compressed layer sees groups that ended before") {
+  // Logits after the last of 40 tokens, with one token changed or not.
+  const auto logits_after = [](int64_t ratio, int64_t changed) {
+    ModelConfig config = small_config();
+    config.num_hidden_layers = 1;
+    config.compress_ratios = {ratio};
+    config.dspark_target_layer_ids = {0};
+    config.index_topk = 16;  // all groups: what is seen does not hang on the indexer's choice
+    const Model model = model_of(config);
+    auto kernels = load_kernels(1);
+    WorkerPool workers(1);
+    KvCache cache(config, 2);
+    Decoder decoder(model, kernels, workers, cache, 64);
+    Sequence sequence = decoder.make_sequence();
+    REQUIRE(cache.allocate(2, sequence.blocks));
+    auto tokens = prompt_of(1, 40);
+    if (changed >= 0) tokens[static_cast<size_t>(changed)] ^= 1;
+    const Segment segment = {&sequence, 0, tokens};
+    REQUIRE(decoder.forward({&segment, 1}, 8).has_value());
+    const int64_t row = decoder.row_of(0, 39);
+    std::vector<float> logits;
+    decoder.logits({&row, 1}, logits);
+    return logits;
+  };
+  // The window of 16 reaches from position 24 to 39.
+  const auto window_only = logits_after(0, -1);
+  CHECK(logits_after(0, 23) == window_only);
+  CHECK(logits_after(0, 24) != window_only);
+  CHECK(logits_after(0, 38) != window_only);
+  const auto compressed = logits_after(4, -1);
+  CHECK(compressed != window_only);
+  for (const int64_t changed : {0, 3, 4, 23}) CHECK(logits_after(4, changed) != compressed);
+}
+
+TEST_CASE("decoder: what comes later changes nothing, and rejected tokens leave nothing behind") {
+  const Model& model = small_model();
+  auto kernels = load_kernels(1);
+  WorkerPool workers(1);
+  KvCache cache(model.config, 4);
+  Decoder decoder(model, kernels, workers, cache, 128);
+  const auto tokens = prompt_of(2, 80);
+  std::vector<float> whole;
+  Sequence first = decoder.make_sequence();
+  REQUIRE(cache.allocate(3, first.blocks));
+  Segment segment = {&first, 0, tokens};
+  REQUIRE(decoder.forward({&segment, 1}, 16).has_value());
+  std::vector<int64_t> rows(tokens.size());
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = decoder.row_of(0, static_cast<int64_t>(i));
+  decoder.logits(rows, whole);
+  cache.release(first.blocks);
+
+  // One token at a time, each run twice with a wrong token in between, as after a rejected draft.
+  Sequence second = decoder.make_sequence();
+  REQUIRE(cache.allocate(3, second.blocks));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<int32_t> wrong = {tokens[i], 4 + (tokens[i] - 3) % 20, 5, 6, 7};
+    segment = {&second, static_cast<int64_t>(i), wrong};
+    REQUIRE(decoder.forward({&segment, 1}, 5).has_value());
+    segment = {&second, static_cast<int64_t>(i), std::span(tokens).subspan(i, 1)};
+    REQUIRE(decoder.forward({&segment, 1}, 1).has_value());
+    const int64_t row = decoder.row_of(0, 0);
+    std::vector<float> logits;
+    decoder.logits({&row, 1}, logits);
+    const auto begin = whole.begin() + static_cast<int64_t>(i) * decoder.logits_stride();
+    CHECK(std::equal(logits.begin(), logits.end(), begin));
+  }
 }
 
 TEST_CASE("engine: measured sampling has the distribution of plain sampling") {
