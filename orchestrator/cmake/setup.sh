@@ -203,16 +203,17 @@ setup_any_of() {
 setup_require() {
   local with_tests=$1
   setup_look "$with_tests"
-  ((${#setup_missing[@]} + ${#setup_wanted[@]} > 0)) || return 0
-  if setup_find_root_command; then
+  if ((${#setup_missing[@]} == 0)); then
+    # Not worth calling a package manager for, perhaps without a network: the build can do without.
+    ((${#setup_wanted[@]} == 0)) ||
+      setup_say "not found, some commands will need it: $(setup_names "${setup_wanted[@]}")"
+  elif setup_find_root_command; then
     setup_install
     hash -r
     setup_look "$with_tests"
     ((${#setup_missing[@]} == 0)) || setup_list_missing "installing did not provide everything; see $setup_log"
-  elif ((${#setup_missing[@]} > 0)); then
-    setup_list_missing "$setup_why_no_install"
   else
-    setup_say "not found, some commands will need it: $(setup_names "${setup_wanted[@]}")"
+    setup_list_missing "$setup_why_no_install"
   fi
 }
 

@@ -69,6 +69,8 @@ diag::Result<std::optional<nlohmann::json>> RunFolder::read(std::string_view nam
   const auto version = document.find("schema_version");
   if (version == document.end() || *version != kStageFileVersion)
     return diag::fail(malformed(file(name), fmt::format("schema_version is not {}", kStageFileVersion)));
+  document.erase("schema_version");
+  document.erase("tool_version");
   return std::optional(std::move(document));
 }
 

@@ -22,7 +22,8 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
-  // A stage's document; nothing if the stage is not finished. Fails if the file cannot be understood.
+  // A stage's document as it was given to write(); nothing if the stage is not finished. Fails if the file cannot be
+  // understood.
   diag::Result<std::optional<nlohmann::json>> read(std::string_view name) const;
 
   // Finishes a stage. Adds schema_version and tool_version.

@@ -125,10 +125,11 @@ diag::Result<json> judge_and_bundle(const Line& line, const WeightsOutcome& weig
                               .provenance = provenance(line, measured.measurement)};
   json result = report::result_document(record);
   const std::string aggregate = report::aggregate_document(record).dump(2) + "\n";
-  for (const auto& [name, text] : {std::pair<std::string, std::string>(aggregate_name(line.job), aggregate),
-                                   {stage_file::kSummary, report::summary_markdown(result)}})
+  for (const auto& [name, text] :
+       {std::pair<std::string, std::string>(aggregate_name(line.job), aggregate),
+        {stage_file::kSummary, report::summary_markdown(result)},
+        {stage_file::kResult, result.dump(2, ' ', false, json::error_handler_t::replace) + "\n"}})
     if (auto written = line.folder.write_text(name, text); !written) return diag::fail(std::move(written).error());
-  if (auto written = line.folder.write(stage_file::kResult, result); !written) return diag::fail(std::move(written).error());
   auto text = sums(line.folder);
   if (!text) return diag::fail(std::move(text).error());
   if (auto written = line.folder.write_text(stage_file::kSums, *text); !written)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "orchestrator/base/utf8.h"
+
 namespace sweep::weights {
 
 std::optional<std::string> unsafe_reason(std::string_view path) {
@@ -11,6 +13,7 @@ std::optional<std::string> unsafe_reason(std::string_view path) {
   if (path.find('\\') != std::string_view::npos) return "holds a back-slash";
   if (path.size() >= 2 && path[1] == ':' && std::isalpha(static_cast<unsigned char>(path[0])) != 0)
     return "begins with a drive letter";
+  if (!base::is_utf8(path)) return "is not UTF-8";
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (std::any_of(path.begin(), path.end(), is_control)) return "holds a control character";
   while (true) {

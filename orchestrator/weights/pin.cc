@@ -228,7 +228,12 @@ diag::Result<Pin> pin_from_dir(const std::filesystem::path& dir, const PinSource
   const auto totals = totals_of(staged, diagnostics);
   if (diagnostics.has_errors()) return diag::fail(first_error(diagnostics));
   std::vector<HashTask> tasks;
-  for (const StagedFile& file : staged) tasks.push_back({.file = file.opened, .size = file.size});
+  for (const StagedFile& file : staged) {
+    if (const auto reason = unsafe_reason(file.path))
+      return diag::fail(diag::RuleId::weights_path_escape, fmt::format("the file name \"{}\" {}", file.path, *reason),
+                        "no pin can hold such a name: rename the file");
+    tasks.push_back({.file = file.opened, .size = file.size});
+  }
   const std::vector<HashOutcome> outcomes = hash_files(tasks, {}, stop);
   Pin pin{.model = source.model, .complete = true, .index = totals, .generator = source.generator};
   for (size_t i = 0; i < staged.size(); ++i) {

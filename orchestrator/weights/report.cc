@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "orchestrator/base/utf8.h"
 #include "orchestrator/diag/render.h"
 
 namespace sweep::weights {
@@ -85,7 +86,7 @@ std::optional<FileStatus> parse_file_status(std::string_view text) {
 json to_json(const Report& report) {
   json files = json::array();
   for (const FileReport& file : report.files)
-    files.push_back({{"path", file.path},
+    files.push_back({{"path", base::valid_utf8(file.path)},
                      {"size", or_null(file.size)},
                      {"sha256", or_null(file.sha256)},
                      {"status", file_status_name(file.status)}});

@@ -53,6 +53,7 @@ class Verification {
 
 void Verification::add(diag::RuleId rule, const std::string& path, std::string message, std::string help) {
   diag::Diagnostic diagnostic = diag::make(rule, std::move(message), std::move(help));
+  diagnostic.severity = diag::Severity::kError;  // an incomplete pin is a warning by itself, no basis for verifying
   diagnostic.path = path;
   report_.findings.add(std::move(diagnostic));
 }

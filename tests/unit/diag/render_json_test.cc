@@ -32,6 +32,18 @@ TEST_CASE("json: has all fields of the contract, null where there is no place") 
   for (const char* key : {"file", "line", "column"}) CHECK(second[key].is_null());
 }
 
+TEST_CASE("json: bytes that are not UTF-8 do not make it unwritable") {
+  Diagnostics d;
+  Diagnostic item = make_at(RuleId::file_malformed, {.file = "f\xff", .line = 1}, "m\xff", "h\xff");
+  item.path = "p\xff";
+  item.notes.push_back({.message = "n\xff", .where = SourceSpan{.file = "g\xff"}});
+  d.add(item);
+  const std::string text = to_json(d).dump();
+  for (const char* part :
+       {"f\xEF\xBF\xBD", "m\xEF\xBF\xBD", "h\xEF\xBF\xBD", "p\xEF\xBF\xBD", "n\xEF\xBF\xBD", "g\xEF\xBF\xBD"})
+    CHECK(contains(text, part));
+}
+
 TEST_CASE("json: nothing to report is an empty list, not an absent one") {
   CHECK(to_json(Diagnostics()) ==
         nlohmann::json({{"diagnostics", nlohmann::json::array()}, {"errors", 0}, {"warnings", 0}}));

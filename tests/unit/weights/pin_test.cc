@@ -125,6 +125,9 @@ TEST_CASE("pin from a folder: fails for a link that leaves it, for no folder, an
   stop.request_stop();
   CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}, stop.get_token()).error().rule ==
         diag::RuleId::weights_not_checked);
+  std::filesystem::rename(dir / "a", dir / "a\\b");
+  CHECK(contains(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().message,
+                 "holds a back-slash"));
   std::filesystem::create_symlink(outside.write("secret", "x"), dir / "b");
   CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().rule ==
         diag::RuleId::weights_path_escape);

@@ -249,6 +249,14 @@ TEST_CASE("verify: index, shards and pin must agree on tensors and totals") {
   CHECK(rules_of(m.verify()) == Rules{"weights/tensor-mismatch"});
 }
 
+TEST_CASE("verify: a file name that is not UTF-8 is an extra file, and the report stays writable as JSON") {
+  const Staged m;
+  m.dir.write("bad\xff.json", "{}");
+  const Report report = m.verify();
+  CHECK(rules_of(report) == Rules{"weights/extra-file"});
+  CHECK(contains(to_json(report).dump(), "bad\xEF\xBF\xBD.json"));
+}
+
 TEST_CASE("verify: no folder is one clear finding beside the missing files") {
   const Staged m;
   const Report report = verify(m.dir / "absent", m.pin);

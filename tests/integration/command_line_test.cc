@@ -1,0 +1,101 @@
+// What a person or a workflow types.
+#include "tests/integration/small_checkout.h"
+#include "tests/support/catch.h"
+
+using namespace sweep;
+using namespace sweep::test;
+
+TEST_CASE("command line: help and version are results, not errors") {
+  const SmallCheckout checkout;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--help"}, {"run", "--help"}, {"validate", "--help"}, {"kernels", "gate", "--help"}}) {
+    const Ran ran = checkout.sweepctl(arguments);
+    CHECK(ran.code == 0);
+    CHECK(contains(ran.output, "Usage:"));
+  }
+  const Ran version = checkout.sweepctl({"--version"});
+  CHECK(version.code == 0);
+  CHECK(version.output.starts_with("sweepctl "));
+}
+
+TEST_CASE("command line: wrong usage exits with 2 and names the nearest word") {
+  const SmallCheckout checkout;
+  const Ran command = checkout.sweepctl({"valdate"});
+  CHECK(command.code == 2);
+  CHECK(contains(command.output, "did you mean \"validate\""));
+  const Ran option = checkout.sweepctl({"run", "--resum"});
+  CHECK(option.code == 2);
+  CHECK(contains(option.output, "did you mean \"--resume\""));
+  CHECK(checkout.sweepctl({"run", "--seed", "x"}).code == 2);
+  CHECK(checkout.sweepctl({"--format", "yaml", "validate"}).code == 2);
+  CHECK(checkout.sweepctl({"kernels", "build", "--arch", "sm_1"}).code == 2);
+}
+
+TEST_CASE("command line: explain knows every rule that diagnostics name") {
+  const SmallCheckout checkout;
+  const Ran known = checkout.sweepctl({"explain", "judge/acceptance"});
+  CHECK(known.code == 0);
+  CHECK(contains(known.output, "1 + accepted draft tokens / verification steps"));
+  const Ran unknown = checkout.sweepctl({"explain", "judge/acceptence"});
+  CHECK(unknown.code == 2);
+  CHECK(contains(unknown.output, "did you mean \"judge/acceptance\""));
+  const Ran list = checkout.sweepctl({"explain", "--list", "--format", "json"});
+  CHECK(nlohmann::json::parse(list.output).size() > 50);
+}
+
+TEST_CASE("command line: validate writes JSON or annotations when asked") {
+  const SmallCheckout checkout;
+  CHECK(checkout.sweepctl({"validate"}).code == 0);
+  checkout.edit("matrix/embedded.yaml", "length: 5.7", "length: 9");
+  const Ran json = checkout.sweepctl({"validate", "--format", "json"});
+  CHECK(json.code == 1);
+  const auto document = nlohmann::json::parse(json.output);
+  CHECK(document["errors"] == 1);
+  CHECK(document["diagnostics"][0]["rule"] == "acceptance/out-of-range");
+  CHECK(document["diagnostics"][0]["file"] == "matrix/embedded.yaml");
+  const Ran github = checkout.sweepctl({"validate", "--format", "github"});
+  CHECK(github.code == 1);
+  CHECK(contains(github.output, "::error file=matrix/embedded.yaml,line="));
+}
+
+TEST_CASE("command line: plan lists each point, as a table and as JSON") {
+  const SmallCheckout checkout;
+  const Ran table = checkout.sweepctl({"plan"});
+  CHECK(table.code == 0);
+  CHECK(contains(table.output, kEntry));
+  const auto jobs = nlohmann::json::parse(checkout.sweepctl({"plan", "--format", "json"}).output);
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0]["isl"] == kSmallIsl);
+}
+
+TEST_CASE("command line: doctor says what can run here") {
+  const SmallCheckout checkout;
+  const Ran ran = checkout.sweepctl({"doctor"});
+  CHECK(ran.code == 0);
+  CHECK(contains(ran.output, "+ embedded-dspark-8k256"));
+  const auto json = nlohmann::json::parse(checkout.sweepctl({"doctor", "--format", "json"}).output);
+  CHECK(json["entries"][0]["can_run"] == true);
+}
+
+TEST_CASE("command line: kernels build is found the second time and reports the same digest") {
+  const SmallCheckout checkout;
+  const auto first = nlohmann::json::parse(checkout.sweepctl({"-q", "kernels", "build", "--format", "json"}).output);
+  const auto second = nlohmann::json::parse(checkout.sweepctl({"-q", "kernels", "build", "--format", "json"}).output);
+  CHECK(first == second);
+  CHECK(first["library_sha256"].get<std::string>().size() == 64);
+}
+
+TEST_CASE("command line: output through a pipe has no escape sequences") {
+  const SmallCheckout checkout;
+  checkout.edit("matrix/embedded.yaml", "length: 5.7", "length: 9");
+  CHECK_FALSE(contains(checkout.sweepctl({"validate"}).output, "\x1b"));
+}
+
+TEST_CASE("command line: outside a checkout the commands that need one say so") {
+  const SmallCheckout checkout;
+  exec::CommandSpec command = checkout.command({"plan"});
+  command.argv.back() = "/";  // --root /
+  const auto status = exec::run(command, std::chrono::minutes(1), {}).value();
+  CHECK(status.code == 3);
+  CHECK(contains(base::read_file(command.output).value(), "[cli/no-checkout]"));
+}

@@ -1,0 +1,199 @@
+// The whole line with the embedded engine, and against servers that misbehave.
+#include <csignal>
+#include <fmt/format.h>
+#include <set>
+#include <sstream>
+
+#include "orchestrator/digest/sha256.h"
+#include "tests/integration/small_checkout.h"
+#include "tests/support/catch.h"
+#include "tests/support/fault_engine.h"
+
+using namespace sweep;
+using namespace sweep::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::set<std::string> failed_rules(const nlohmann::json& result) {
+  std::set<std::string> rules;
+  for (const auto& condition : result["conditions"])
+    if (condition["outcome"] == "failed") rules.insert(condition["rule"]);
+  return rules;
+}
+
+}  // namespace
+
+TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges and bundles") {
+  const SmallCheckout checkout;
+  const Ran ran = checkout.run();
+  INFO(ran.output);
+  REQUIRE(ran.code == 0);
+  CHECK(contains(ran.output, "VALID"));
+  CHECK(contains(ran.output, "RESEARCH ONLY"));
+  CHECK(contains(ran.output, "never comparable with a full model"));
+
+  const nlohmann::json result = checkout.json("result.json");
+  CHECK(result["valid"] == true);
+  CHECK(result["research_only"] == true);
+  CHECK(result["workload"]["isl"] == kSmallIsl);
+  CHECK(result["workload"]["osl"] == kSmallOsl);
+  CHECK(result["workload"]["measured_requests"] == kSmallRequests);
+  CHECK(result["workload"]["output_tokens"] == kSmallOsl * kSmallRequests);
+  CHECK(result["acceptance"]["requested"] == 5.7);
+  CHECK(std::abs(result["acceptance"]["realised"].get<double>() - 5.7) <= result["acceptance"]["tolerance"].get<double>());
+  CHECK(result["kernels"]["library_sha256"] == result["engine"]["server_info"]["kernels"]["sha256"]);
+  CHECK(result["weights"]["verified"] == true);
+  CHECK(result["power"]["measured"] == false);
+  CHECK(result["latency_ms"]["ttft"]["count"] == kSmallRequests);
+}
+
+TEST_CASE("run: the bundle's sums are right and cover every file of it") {
+  const SmallCheckout checkout;
+  REQUIRE(checkout.run().code == 0);
+  std::istringstream sums(checkout.text("SHA256SUMS"));
+  std::set<std::string> listed;
+  std::string digest;
+  std::string name;
+  while (sums >> digest >> name) {
+    CHECK(digest::sha256_file(checkout.out() / name).value() == digest);
+    listed.insert(name);
+  }
+  for (const auto& item : std::filesystem::directory_iterator(checkout.out())) {
+    const std::string file = item.path().filename().string();
+    if (file != "SHA256SUMS" && file != ".lock") CHECK(listed.contains(file));
+  }
+  for (const char* file : {"result.json", "requests.jsonl", "weights.json", "kernels.json", "engine.log", "summary.md"})
+    CHECK(listed.contains(file));
+}
+
+TEST_CASE("run: the same seed gives the same prompts, outputs and acceptance") {
+  const SmallCheckout first;
+  const SmallCheckout second;
+  REQUIRE(first.run().code == 0);
+  REQUIRE(second.run().code == 0);
+  CHECK(first.json("result.json")["acceptance"] == second.json("result.json")["acceptance"]);
+  CHECK(first.json("plan.json")["job"]["id"] == second.json("plan.json")["job"]["id"]);
+}
+
+TEST_CASE("run: the summary can be printed again from the bundle, and JSON is one document") {
+  const SmallCheckout checkout;
+  REQUIRE(checkout.run().code == 0);
+  const Ran text = checkout.sweepctl({"summary", checkout.out().string()});
+  CHECK(text.code == 0);
+  CHECK(contains(text.output, "VALID"));
+  const Ran markdown = checkout.sweepctl({"summary", "--markdown", checkout.out().string()});
+  CHECK(markdown.output == checkout.text("summary.md"));
+  const Ran json = checkout.sweepctl({"summary", "--format", "json", checkout.out().string()});
+  CHECK(nlohmann::json::parse(json.output) == checkout.json("result.json"));
+}
+
+TEST_CASE("run: an engine that dies is not a result") {
+  const SmallCheckout checkout(500);
+  exec::CommandSpec command = checkout.command({"run", kEntry, "--out", checkout.out().string()});
+  auto process = exec::Process::start(command).value();
+  REQUIRE(wait_for_file(checkout.out() / "requests.partial.jsonl", process));
+  ::kill(checkout.json("engine.json")["pid"].get<pid_t>(), SIGKILL);
+  const auto status = process.wait(2min, {});
+  REQUIRE(status.has_value());
+  const std::string output = base::read_file(command.output).value();
+  INFO(output);
+  CHECK(status->code == 3);
+  CHECK(contains(output, "[engine/died]"));
+  CHECK(contains(output, "killed by signal 9"));
+  CHECK_FALSE(checkout.has("result.json"));
+}
+
+TEST_CASE("run: an engine that hangs is given up on, with the reason") {
+  const SmallCheckout checkout(500);
+  exec::CommandSpec command =
+      checkout.command({"run", kEntry, "--out", checkout.out().string(), "--request-timeout", "5"});
+  auto process = exec::Process::start(command).value();
+  REQUIRE(wait_for_file(checkout.out() / "requests.partial.jsonl", process));
+  const pid_t engine = checkout.json("engine.json")["pid"];
+  ::kill(engine, SIGSTOP);
+  const auto status = process.wait(2min, {});
+  REQUIRE(status.has_value());
+  const std::string output = base::read_file(command.output).value();
+  INFO(output);
+  CHECK(status->code == 3);
+  CHECK(contains(output, "[run/broken-off]"));
+  CHECK(wait_for_end(engine));
+}
+
+TEST_CASE("run: Ctrl-C stops the engine and ends with 130; what was done is kept") {
+  const SmallCheckout checkout(500);
+  auto process = exec::Process::start(checkout.command({"run", kEntry, "--out", checkout.out().string()})).value();
+  REQUIRE(wait_for_file(checkout.out() / "requests.partial.jsonl", process));
+  const pid_t engine = checkout.json("engine.json")["pid"];
+  ::kill(process.pid(), SIGINT);
+  const auto status = process.wait(1min, {});
+  REQUIRE(status.has_value());
+  CHECK(status->code == 130);
+  CHECK(wait_for_end(engine));
+  CHECK(checkout.has("weights.json"));
+  CHECK_FALSE(checkout.has("result.json"));
+}
+
+TEST_CASE("run: a server that answers wrongly is measured and judged invalid, with the right reason") {
+  struct Case {
+    Fault fault;
+    const char* rule;
+    const char* text;
+  };
+  const Case c = GENERATE(Case{Fault::kShort, "judge/lengths", "31 output tokens by usage"},
+                          Case{Fault::kLong, "judge/lengths", "33 output tokens by usage"},
+                          Case{Fault::kPromptShort, "judge/lengths", "255 prompt tokens (asked 256)"},
+                          Case{Fault::kMiscount, "judge/lengths", "output tokens by usage"},
+                          Case{Fault::kStopReason, "judge/lengths", "finish reason \"stop\""},
+                          Case{Fault::kCached, "judge/prefix-cache", "prompt tokens came from a prefix cache"},
+                          Case{Fault::kAcceptanceOff, "judge/acceptance", "asked 5.7"});
+  const FaultEngine server({.fault = c.fault, .model = "sweepctl/embedded-mla-8h"});
+  const SmallCheckout checkout;
+  const Ran ran = checkout.run({"--engine-url", server.url()});
+  INFO(ran.output);
+  CHECK(ran.code == 5);
+  CHECK(contains(ran.output, "INVALID"));
+  CHECK(contains(ran.output, c.text));
+  const nlohmann::json result = checkout.json("result.json");
+  CHECK(result["valid"] == false);
+  CHECK(failed_rules(result).contains(c.rule));
+}
+
+TEST_CASE("run: a server that someone else runs can be right and still not prove its weights and kernels") {
+  const FaultEngine server({.fault = Fault::kOk, .model = "sweepctl/embedded-mla-8h"});
+  const SmallCheckout checkout;
+  const Ran ran = checkout.run({"--engine-url", server.url()});
+  INFO(ran.output);
+  CHECK(ran.code == 5);
+  CHECK(failed_rules(checkout.json("result.json")) == std::set<std::string>{"judge/kernels", "judge/weights"});
+}
+
+TEST_CASE("run: a server that breaks off leaves no result, and says how") {
+  struct Case {
+    Fault fault;
+    const char* text;
+  };
+  const Case c = GENERATE(Case{Fault::kReset, "broken-off"}, Case{Fault::kHang, "broken-off"}, Case{Fault::kDieMidway, "broken-off"});
+  const FaultEngine server({.fault = c.fault, .model = "sweepctl/embedded-mla-8h"});
+  const SmallCheckout checkout;
+  const Ran ran = checkout.run({"--engine-url", server.url(), "--request-timeout", "2"});
+  INFO(ran.output);
+  CHECK(ran.code == 3);
+  CHECK(contains(ran.output, c.text));
+  CHECK_FALSE(checkout.has("result.json"));
+}
+
+TEST_CASE("run: a server with another model, and no server at all, are told apart") {
+  const SmallCheckout checkout;
+  {
+    const FaultEngine server({.fault = Fault::kOk, .model = "other/model"});
+    const Ran ran = checkout.run({"--engine-url", server.url()});
+    CHECK(ran.code == 3);
+    CHECK(contains(ran.output, "[engine/wrong-model]"));
+    CHECK(contains(ran.output, "other/model"));
+  }
+  const Ran ran = checkout.sweepctl({"run", kEntry, "--out", (checkout.root() / "second").string(), "--engine-url", "http://127.0.0.1:1"});
+  CHECK(ran.code == 3);
+  CHECK(contains(ran.output, "[engine/not-ready]"));
+}
