@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "orchestrator/base/edit_distance.h"
+#include "orchestrator/plan/row_builder.h"
 #include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/points.h"
 #include "orchestrator/schema/rules.h"
@@ -24,29 +24,11 @@ constexpr std::string_view kNoImage = "none";
 constexpr int64_t kDefaultPromptsMult = 10;  // srt-slurm's defaults
 constexpr int64_t kDefaultWarmupMult = 2;
 
-nlohmann::ordered_json value_json(const yaml::Node& node) {
-  if (node.is_map()) {
-    auto object = nlohmann::ordered_json::object();
-    for (const yaml::Entry& entry : node.entries) object[entry.key] = value_json(entry.value);
-    return object;
-  }
-  if (node.is_sequence()) {
-    auto list = nlohmann::ordered_json::array();
-    for (const yaml::Node& item : node.items) list.push_back(value_json(item));
-    return list;
-  }
-  if (node.is_null()) return nullptr;
-  if (const auto boolean = yaml::decode_boolean(node)) return *boolean;
-  if (const auto integer = yaml::decode_integer(node)) return *integer;
-  if (const auto number = yaml::decode_number(node)) return *number;
-  return node.text;
-}
-
 Setting setting_of(const yaml::Entry& entry) {
   const yaml::Node& value = entry.value;
   if (value.is_scalar()) return {entry.key, value.text, yaml::decode_boolean(value).has_value()};
   if (value.is_null()) return {entry.key, {}, false};
-  return {entry.key, value_json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), false};
+  return {entry.key, value_row(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), false};
 }
 
 // Variables of every process, then those of the role; the role's win.

@@ -58,7 +58,15 @@ Checkout load_matrix_files(const fs::path& root, const FileSelection& selection)
     loader.load(*selection.runner_file, name_of(*selection.runner_file), Loader::Role::kTarget, FileKind::kRunners);
   for (const fs::path& file : selection.matrix_files)
     loader.load(file, name_of(file), Loader::Role::kTarget, FileKind::kMatrix);
-  loader.load_root(Loader::Role::kContext);
+  // What entries refer to, without the root's own entries.
+  for (const char* folder : {"recipes", "matrix/acceptance", "matrix/models"}) {
+    std::error_code ignored;
+    if (fs::is_directory(root / folder, ignored)) loader.load_folder(root / folder, folder, Loader::Role::kContext);
+  }
+  const fs::path own_runners = root / "matrix" / "runners.yaml";
+  std::error_code ignored;
+  if (!selection.runner_file && fs::is_regular_file(own_runners, ignored))
+    loader.load(own_runners, "matrix/runners.yaml", Loader::Role::kContext, FileKind::kRunners);
   return loader.finish();
 }
 

@@ -45,8 +45,8 @@ const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_v
 // in diagnostics are relative to `root`.
 Checkout load_checkout(const std::filesystem::path& root);
 
-// Like load_checkout, with `matrix_files` in the place of the matrix files of `root` and, if given, `runner_file` in
-// the place of its runners. Names in diagnostics are as given.
+// Matrix files by name, in this order, with the recipes, pins and curves of `root`; `runner_file` stands in the place of
+// the root's runners. Names in diagnostics are as given.
 struct FileSelection {
   std::vector<std::filesystem::path> matrix_files;
   std::optional<std::filesystem::path> runner_file;

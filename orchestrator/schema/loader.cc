@@ -32,11 +32,11 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
   if (!pin.complete || *pin.complete) return;
   const auto open = std::count_if(pin.files.begin(), pin.files.end(),
                                   [](const PinFile& file) { return !file.sha256 && !file.git_blob; });
-  diag::Diagnostic diagnostic =
-      finding(RuleId::weights_pin_incomplete, *pin.document, pin.complete.where, "complete",
-              fmt::format("the pin of \"{}\" is incomplete: {} of {} listed files have no digest", pin.model.value,
-                          open, pin.files.size()),
-              "complete it with `sweepctl weights pin`; until then its weights cannot be verified and a run is refused");
+  diag::Diagnostic diagnostic = finding(
+      RuleId::weights_pin_incomplete, *pin.document, pin.complete.where, "complete",
+      fmt::format("the pin of \"{}\" is incomplete: {} of {} listed files have no digest", pin.model.value, open,
+                  pin.files.size()),
+      "complete it with `sweepctl weights pin`; until then its weights cannot be verified and a run is refused");
   diagnostic.severity = diag::Severity::kWarning;  // an error only for a run, which must verify
   out.add(std::move(diagnostic));
 }

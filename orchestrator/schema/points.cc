@@ -6,9 +6,23 @@
 
 namespace sweep::schema {
 
+namespace {
+
+const yaml::Node* source_of(const yaml::Node* scenarios, std::string_view kind, size_t block, size_t point) {
+  const yaml::Node* blocks = scenarios == nullptr ? nullptr : scenarios->find(kind);
+  if (blocks == nullptr || block >= blocks->items.size()) return nullptr;
+  const yaml::Node* space = blocks->items[block].find("search-space");
+  return space == nullptr || point >= space->items.size() ? nullptr : &space->items[point];
+}
+
+}  // namespace
+
 std::vector<PointView> points_of(const MatrixEntry& entry) {
   std::vector<PointView> views;
   if (!entry.scenarios) return views;
+  // Duplicate keys have been reported; with them the tree holds the first and the fields decoded are the same.
+  const yaml::Node* written = entry.document->root().find(entry.key);
+  const yaml::Node* scenarios = written == nullptr ? nullptr : written->find("scenarios");
   const auto add_block = [&](const auto& block, std::string_view kind, size_t index, auto assign) {
     const std::string block_path = fmt::format("{}.scenarios.{}[{}]", entry.key, kind, index);
     for (size_t i = 0; i < block.search_space.size(); ++i) {
@@ -17,6 +31,7 @@ std::vector<PointView> points_of(const MatrixEntry& entry) {
       view.point = &block.search_space[i];
       view.path = fmt::format("{}.search-space[{}]", block_path, i);
       view.block_path = block_path;
+      view.source = source_of(scenarios, kind, index, i);
       assign(view);
     }
   };

@@ -15,8 +15,9 @@ struct PointView {
   const FixedSeqLen* fixed = nullptr;
   const AgenticCoding* agentic = nullptr;
   const Point* point = nullptr;
-  std::string path;        // "KEY.scenarios.fixed-seq-len[0].search-space[1]"
-  std::string block_path;  // "KEY.scenarios.fixed-seq-len[0]"
+  const yaml::Node* source = nullptr;  // the point as written
+  std::string path;                    // "KEY.scenarios.fixed-seq-len[0].search-space[1]"
+  std::string block_path;              // "KEY.scenarios.fixed-seq-len[0]"
 };
 
 std::vector<PointView> points_of(const MatrixEntry& entry);
