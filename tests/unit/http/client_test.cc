@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "tests/support/catch.h"
