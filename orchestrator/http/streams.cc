@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -141,7 +142,11 @@ int Streams::State::on_socket(CURL*, curl_socket_t socket, int what, void* self,
   if ((what & CURL_POLL_OUT) != 0) event.events |= EPOLLOUT;
   // Any pointer that is not null marks a socket which is already being watched.
   const int operation = socket_data == nullptr ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  if (::epoll_ctl(state.epoll_.get(), operation, socket, &event) != 0) return -1;
+  if (::epoll_ctl(state.epoll_.get(), operation, socket, &event) != 0) {
+    // The kernel forgets a socket that is closed, and numbers are used again: it may know more or less than libcurl.
+    const int other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (::epoll_ctl(state.epoll_.get(), other, socket, &event) != 0) return -1;
+  }
   curl_multi_assign(state.multi_, socket, self);
   return 0;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <climits>
+#include <utility>
 
 #include "orchestrator/base/check.h"
 #include "orchestrator/base/clock.h"
@@ -117,7 +119,9 @@ void Transfer::configure() {
   set(easy_, CURLOPT_TCP_NODELAY, 1L);
   set(easy_, CURLOPT_FRESH_CONNECT, 1L);
   set(easy_, CURLOPT_FORBID_REUSE, 1L);
-  set(easy_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.timeouts.connect.count()));
+  // For libcurl, 0 is its own default of five minutes.
+  const int64_t connect_ms = request_.timeouts.connect.count();
+  set(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_ms > 0 ? static_cast<long>(connect_ms) : long{INT_MAX});
   set(easy_, CURLOPT_USERAGENT, "sweepctl/" SWEEPCTL_VERSION);
   set(easy_, CURLOPT_FOLLOWLOCATION, request_.follow_redirects ? 1L : 0L);
   set(easy_, CURLOPT_MAXREDIRS, kMostRedirects);

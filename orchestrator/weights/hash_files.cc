@@ -15,6 +15,8 @@
 #include <system_error>
 #include <thread>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/digest/sha1.h"

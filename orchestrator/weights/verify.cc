@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/weights/shard_check.h"
@@ -38,6 +39,7 @@ class Verification {
   void check_pin();
   void judge_pinned();
   void judge(const PinnedFile& pinned, const StagedFile& staged, const HashOutcome& outcome);
+  FileStatus judge_content(const PinnedFile& pinned, const HashOutcome& outcome);
   void judge_extra();
   void add(diag::RuleId rule, const std::string& path, std::string message, std::string help = {});
 
@@ -130,15 +132,31 @@ void Verification::judge_pinned() {
         fmt::format("interrupted: the content of {} of {} pinned files was not checked", not_done, pin_.files.size()));
 }
 
-void Verification::judge(const PinnedFile& pinned, const StagedFile& staged, const HashOutcome& outcome) {
-  FileReport file{.path = pinned.path, .size = staged.size, .sha256 = {}, .status = FileStatus::kOk};
-  if (outcome.state == HashState::kDone) {
-    file.size = outcome.size;
-    file.sha256 = outcome.sha256;
+FileStatus Verification::judge_content(const PinnedFile& pinned, const HashOutcome& outcome) {
+  if (!pinned.sha256 && !pinned.git_blob) {
+    add(diag::RuleId::weights_pin_incomplete, pinned.path,
+        fmt::format("the pin has neither SHA-256 nor git blob id of \"{}\" (found {})", pinned.path, outcome.sha256),
+        "make the pin again with `sweepctl weights pin`");
+    return FileStatus::kNotPinned;
   }
+  FileStatus status = FileStatus::kOk;
+  const auto compare = [&](std::string_view kind, const std::optional<std::string>& expected,
+                           const std::string& found) {
+    if (!expected || *expected == found) return;
+    status = FileStatus::kHashMismatch;
+    add(diag::RuleId::weights_hash_mismatch, pinned.path,
+        fmt::format("\"{}\" has {} {}, expected {}", pinned.path, kind, found, *expected),
+        "delete the file and fetch it again");
+  };
+  compare("SHA-256", pinned.sha256, outcome.sha256);
+  compare("git blob id", pinned.git_blob, outcome.git_blob);
+  return status;
+}
+
+void Verification::judge(const PinnedFile& pinned, const StagedFile& staged, const HashOutcome& outcome) {
+  FileReport file{.path = pinned.path, .size = staged.size, .sha256 = {}, .status = FileStatus::kNotChecked};
   switch (outcome.state) {
     case HashState::kNotDone:
-      file.status = FileStatus::kNotChecked;
       break;
     case HashState::kUnreadable:
       file.status = FileStatus::kUnreadable;
@@ -149,25 +167,11 @@ void Verification::judge(const PinnedFile& pinned, const StagedFile& staged, con
       add(diag::RuleId::weights_changed, pinned.path, fmt::format("\"{}\": {}", pinned.path, outcome.reason),
           "verify again once nothing writes to the folder any more");
       break;
-    case HashState::kDone: {
-      if (!pinned.sha256 && !pinned.git_blob) {
-        file.status = FileStatus::kNotPinned;
-        add(diag::RuleId::weights_pin_incomplete, pinned.path,
-            fmt::format("the pin has neither SHA-256 nor git blob id of \"{}\" (found {})", pinned.path,
-                        outcome.sha256),
-            "make the pin again with `sweepctl weights pin`");
-      }
-      const auto mismatch = [&](std::string_view kind, const std::string& expected, const std::string& found) {
-        file.status = FileStatus::kHashMismatch;
-        add(diag::RuleId::weights_hash_mismatch, pinned.path,
-            fmt::format("\"{}\" has {} {}, expected {}", pinned.path, kind, found, expected),
-            "delete the file and fetch it again");
-      };
-      if (pinned.sha256 && *pinned.sha256 != outcome.sha256) mismatch("SHA-256", *pinned.sha256, outcome.sha256);
-      if (pinned.git_blob && *pinned.git_blob != outcome.git_blob)
-        mismatch("git blob id", *pinned.git_blob, outcome.git_blob);
+    case HashState::kDone:
+      file.size = outcome.size;
+      file.sha256 = outcome.sha256;
+      file.status = judge_content(pinned, outcome);
       break;
-    }
   }
   if (pinned.size && *pinned.size != *file.size) {
     if (outcome.state == HashState::kDone) file.status = FileStatus::kSizeMismatch;

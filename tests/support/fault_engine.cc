@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 namespace sweep::test {
@@ -114,6 +115,26 @@ bool FaultEngine::refuse(Reply& reply, int64_t number) {
   }
 }
 
+// How a stream that does not come to its end ends.
+void FaultEngine::break_off(Reply& reply) {
+  switch (options_.fault) {
+    case Fault::kReset:
+      return reply.reset();
+    case Fault::kStall:
+      return reply.hang();
+    case Fault::kErrorEvent:
+      reply.piece(event({{"error", {{"message", "CUDA error: an illegal memory access"}, {"code", 500}}}}));
+      reply.piece("data: [DONE]\n\n");
+      return reply.end();
+    case Fault::kDieMidway:
+      dead_ = true;
+      if (options_.die) options_.die();
+      return reply.reset();
+    default:
+      return;  // closes in the middle of a chunked reply
+  }
+}
+
 void FaultEngine::complete(const HttpRequest& request, Reply& reply) {
   const int64_t number = ++completions_;
   if (refuse(reply, number)) return;
@@ -169,21 +190,7 @@ void FaultEngine::complete(const HttpRequest& request, Reply& reply) {
     body["choices"] = json::array({std::move(choice)});
     send_bytes(reply, event(body), fault == Fault::kDrip);
   }
-  if (breaks) {
-    if (fault == Fault::kReset) return reply.reset();
-    if (fault == Fault::kStall) return reply.hang();
-    if (fault == Fault::kErrorEvent) {
-      reply.piece(event({{"error", {{"message", "CUDA error: an illegal memory access"}, {"code", 500}}}}));
-      reply.piece("data: [DONE]\n\n");
-      return reply.end();
-    }
-    if (fault == Fault::kDieMidway) {
-      dead_ = true;
-      if (options_.die) options_.die();
-      return reply.reset();
-    }
-    return;  // closes in the middle of a chunked reply
-  }
+  if (breaks) return break_off(reply);
   if (fault != Fault::kNoUsage)
     reply.piece(event({{"id", fmt::format("cmpl-{}", number)},
                        {"choices", json::array()},

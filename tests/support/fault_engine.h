@@ -64,6 +64,7 @@ class FaultEngine {
   void answer(const HttpRequest& request, Reply& reply);
   void complete(const HttpRequest& request, Reply& reply);
   bool refuse(Reply& reply, int64_t number);
+  void break_off(Reply& reply);
   std::string metrics() const;
 
   FaultEngineOptions options_;

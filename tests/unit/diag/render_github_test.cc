@@ -1,4 +1,6 @@
 #include "orchestrator/diag/render.h"
+
+#include <algorithm>
 #include "tests/support/catch.h"
 
 namespace sweep::diag {

@@ -1,9 +1,14 @@
 #include "orchestrator/http/client.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
-#include <thread>
+#include <cstdlib>
+#include <vector>
 
+#include "orchestrator/base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/http_server.h"
 
@@ -142,6 +147,38 @@ TEST_CASE("get: each timeout has its own diagnostic") {
   });
   CHECK(failure_of(get({.url = endless.url(), .timeouts = {.total = milliseconds(100)}})).rule ==
         diag::RuleId::http_total_timeout);
+}
+
+TEST_CASE("get: a host that neither accepts nor refuses is connect-timeout") {
+  // A full queue of connections that nobody accepts: further ones are left without an answer.
+  const base::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(listener.get(), generic, size) == 0);
+  REQUIRE(::listen(listener.get(), 0) == 0);
+  REQUIRE(::getsockname(listener.get(), generic, &size) == 0);
+  std::vector<base::FileDescriptor> waiting;
+  for (int i = 0; i < 4; ++i) {
+    waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(waiting.back().get(), generic, size);
+  }
+  const auto failure = failure_of(get({.url = fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port)),
+                                       .timeouts = {.connect = milliseconds(100)}}));
+  CHECK(failure.rule == diag::RuleId::http_connect_timeout);
+  CHECK(contains(failure.message, "100 ms"));
+}
+
+TEST_CASE("get: no room for another file is http/no-resources") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const auto result = get({.url = "http://127.0.0.1:9"});
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(failure_of(result).rule == diag::RuleId::http_no_resources);
 }
 
 TEST_CASE("get: a reply larger than the limit is given up on") {

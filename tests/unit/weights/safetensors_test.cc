@@ -1,5 +1,7 @@
 #include "orchestrator/weights/safetensors.h"
 
+#include <string>
+
 #include <fmt/format.h>
 
 #include "tests/support/catch.h"
