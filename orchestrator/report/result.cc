@@ -109,7 +109,7 @@ json result_document(const Record& r) {
             {"requests", r.planned_requests},
             {"measured_requests", r.summary.requests},
             {"failed_requests", r.summary.failed},
-            {"warm_up_requests", r.summary.warm_up_requests},
+            {"warmup_requests", r.summary.warm_up_requests},
             {"prompt_tokens", r.summary.prompt_tokens},
             {"output_tokens", r.summary.completion_tokens},
             {"seed", r.seed}}},
