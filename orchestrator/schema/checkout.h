@@ -45,8 +45,8 @@ const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_v
 // in diagnostics are relative to `root`.
 Checkout load_checkout(const std::filesystem::path& root);
 
-// Matrix files by name, in this order, with the recipes, pins and curves of `root`; `runner_file` stands in the place of
-// the root's runners. Names in diagnostics are as given.
+// Matrix files by name, in this order, with the recipes, pins and curves of `root`; `runner_file` stands in the place
+// of the root's runners. Names in diagnostics are as given.
 struct FileSelection {
   std::vector<std::filesystem::path> matrix_files;
   std::optional<std::filesystem::path> runner_file;
@@ -61,7 +61,8 @@ struct Validation {
 };
 
 // Validates files and folders; without paths the whole checkout. Diagnostics are about these files, bindings to the
-// rest of the checkout included. `kind` overrides recognition by content.
+// rest of the checkout included. Entries without a recipe are bound to a single recipe named beside them. `kind`
+// overrides recognition by content.
 Validation validate_paths(const std::filesystem::path& root, const std::vector<std::filesystem::path>& paths,
                           std::optional<FileKind> kind = std::nullopt);
 

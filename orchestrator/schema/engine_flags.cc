@@ -42,6 +42,7 @@ void read_vllm_speculation(const yaml::Node& node, EngineFlags& flags) {
   if (node.is_map()) {
     flags.draft_tokens = integer_of(flag(node, {"num_speculative_tokens"}));
     flags.adaptive_verification = boolean_of(flag(node, {"enable_adaptive_verification"}));
+    flags.rejection_sampling = text_of(flag(node, {"rejection_sample_method"}));
     return;
   }
   if (!node.is_scalar()) return;
@@ -51,6 +52,7 @@ void read_vllm_speculation(const yaml::Node& node, EngineFlags& flags) {
   read_vllm_speculation(document->root(), flags);
   flags.draft_tokens.where = node.where;
   flags.adaptive_verification.where = node.where;
+  flags.rejection_sampling.where = node.where;
 }
 
 void read_sglang(const yaml::Node& config, EngineFlags& flags) {

@@ -17,6 +17,7 @@ struct EngineFlags {
   Integer draft_tokens;
   Text moe_backend;
   Boolean adaptive_verification;
+  Text rejection_sampling;  // of vLLM: "synthetic" forces the acceptance length
 };
 
 EngineFlags read_engine_flags(const Recipe& recipe, Role role);

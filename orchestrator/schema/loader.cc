@@ -109,6 +109,7 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const std::strin
       return;
     }
     case FileKind::kRecipe:
+      if (target) target_recipes_.push_back(root_path);
       checkout_.recipes.push_back(decode_recipe(document, root_path, out));
       return;
     case FileKind::kAcceptance:
@@ -154,6 +155,7 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
 }
 
 void Loader::load_root(Role role) {
+  if (role == Role::kTarget) whole_root_ = true;
   for (const char* folder : {"matrix", "recipes", "changelog"}) {
     std::error_code ignored;
     if (fs::is_directory(checkout_.root / folder, ignored)) load_folder(checkout_.root / folder, folder, role);
@@ -168,8 +170,19 @@ bool Loader::is_about_target(const diag::Diagnostic& d) const {
          std::any_of(d.notes.begin(), d.notes.end(), [&](const diag::Note& note) { return is_target(note.where); });
 }
 
+// Someone who names matrix files and one recipe means that they belong together.
+void Loader::bind_named_recipe() {
+  if (whole_root_ || target_recipes_.size() != 1) return;
+  const RecipeFile* recipe = checkout_.find_recipe(target_recipes_.front());
+  if (recipe == nullptr || recipe->find("") == nullptr) return;
+  for (const MatrixEntry& entry : checkout_.entries)
+    if (entry.recipe.stated()) return;
+  for (MatrixEntry& entry : checkout_.entries) entry.recipe = {recipe->path, entry.key_where, true};
+}
+
 Checkout Loader::finish() {
   check_duplicate_entries(checkout_, checkout_.diagnostics);
+  bind_named_recipe();
   for (MatrixEntry& entry : context_entries_)
     if (!target_entries_.contains(entry.key)) checkout_.entries.push_back(std::move(entry));
   diag::Diagnostics found;
@@ -178,8 +191,12 @@ Checkout Loader::finish() {
     check_policy(entry, found);
     check_bindings(entry, checkout_, found);
     check_capabilities(entry, checkout_, found);
+    check_acceptance_control(entry, checkout_, found);
   }
-  for (const RecipeFile& recipe : checkout_.recipes) check_capabilities(recipe, found);
+  for (const RecipeFile& recipe : checkout_.recipes) {
+    check_capabilities(recipe, found);
+    check_acceptance_control(recipe, found);
+  }
   check_images(checkout_, found);
   check_changelog_keys(checkout_, found);
   for (const diag::Diagnostic& d : found.items())

@@ -35,6 +35,7 @@ class Loader {
  private:
   void decode(const DocumentPtr& document, FileKind kind, const std::string& root_path, Role role,
               diag::Diagnostics& out);
+  void bind_named_recipe();
   bool is_about_target(const diag::Diagnostic& d) const;
   std::string path_in_root(const std::filesystem::path& path) const;
 
@@ -43,7 +44,9 @@ class Loader {
   std::set<std::string, std::less<>> targets_;  // names of target files
   std::set<std::string> target_entries_;        // keys
   std::vector<MatrixEntry> context_entries_;
+  std::vector<std::string> target_recipes_;  // paths
   bool runners_are_target_ = false;
+  bool whole_root_ = false;
 };
 
 }  // namespace sweep::schema

@@ -25,6 +25,10 @@ void check_images(const Checkout& checkout, diag::Diagnostics& out);
 void check_capabilities(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
 void check_capabilities(const RecipeFile& recipe, diag::Diagnostics& out);
 
+// Acceptance control inside recipes: of one recipe alone, and of the recipes of an entry.
+void check_acceptance_control(const RecipeFile& recipe, diag::Diagnostics& out);
+void check_acceptance_control(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
+
 // Names that must be unique across files.
 void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out);
 

@@ -3,6 +3,7 @@
 
 #include "orchestrator/diag/render.h"
 #include "orchestrator/plan/expand.h"
+#include "orchestrator/plan/rows.h"
 #include "orchestrator/schema/checkout.h"
 #include "tests/golden/golden.h"
 #include "tests/support/catch.h"
@@ -18,4 +19,13 @@ TEST_CASE("plan: the checkout's own entries give the expected jobs") {
   nlohmann::json jobs = nlohmann::json::array();
   for (const plan::Job& job : plan.jobs) jobs.push_back(plan::to_json(job));
   testing::check_golden(testing::golden_folder() / "plan" / "checkout.json", jobs.dump(2) + "\n");
+}
+
+TEST_CASE("plan: the checkout's own entries give the expected rows of the job matrix") {
+  const testing::CurrentFolder folder(SWEEP_SOURCE_DIR);
+  const plan::MatrixRows rows = plan::full_sweep(schema::load_checkout("."), {});
+  CHECK(rows.diagnostics.empty());
+  const auto parsed = nlohmann::ordered_json::parse(rows.json, nullptr, false);
+  REQUIRE(parsed.is_array());
+  testing::check_golden(testing::golden_folder() / "plan" / "rows.json", parsed.dump(2) + "\n");
 }

@@ -91,3 +91,18 @@ TEST_CASE("recipe references: a selector follows the last colon") {
   CHECK(parsed.selector == "zip_override_a[1]");
   CHECK(schema::parse_recipe_reference("recipes/x.yaml").selector.empty());
 }
+
+TEST_CASE("validate: a matrix file and one recipe named together are bound") {
+  Folder folder;
+  folder.write("m.yaml",
+               "one: { image: 'x:1@sha256:" + std::string(64, 'a') +
+                   "', model: m, model-prefix: m, precision: fp8, framework: sglang, runner: h200, multinode: false, "
+                   "scenarios: { fixed-seq-len: [{ isl: 1, osl: 1, search-space: [{ tp: 8, conc-list: [1] }] }] } }\n");
+  folder.write("r.yaml",
+               "name: r\nmodel: { path: m, container: 'x:2', precision: fp8 }\n"
+               "resources: { gpu_type: h200, gpus_per_node: 8 }\n");
+  const auto both = schema::validate_paths(folder.path(), {folder.path() / "m.yaml", folder.path() / "r.yaml"});
+  REQUIRE(both.diagnostics.items().size() == 1);
+  CHECK(both.diagnostics.items()[0].rule == RuleId::binding_image_mismatch);
+  CHECK(schema::validate_paths(folder.path(), {folder.path() / "m.yaml"}).diagnostics.empty());
+}
