@@ -103,7 +103,7 @@ Condition counters(const Evidence& e) {
   if (e.job.num_draft_tokens == 0) return not_applicable(kRule, "the entry uses no speculative decoding");
   if (!e.acceptance) return failed(kRule, "the engine's counters could not be read");
   int64_t received = 0;
-  for (const sample::Sample& s : e.samples) received += s.received_tokens.value_or(0);
+  for (const sample::Sample& s : e.samples) received += s.received_tokens.value_or(s.completion_tokens.value_or(0));
   const auto requests_count = static_cast<int64_t>(e.samples.size());
   // Each request's first token comes from its prefill; its last step may commit up to `num_draft_tokens` tokens more
   // than max_tokens lets through.

@@ -85,6 +85,19 @@ TEST_CASE("command line: kernels build is found the second time and reports the 
   CHECK(first["library_sha256"].get<std::string>().size() == 64);
 }
 
+TEST_CASE("command line: several processes that make the same model at once all succeed") {
+  const SmallCheckout checkout;
+  std::vector<exec::Process> makers;
+  for (int i = 0; i < 4; ++i)
+    makers.push_back(exec::Process::start({.argv = {SWEEPCTL_PROGRAMS "/sweepctl-embedded", "make-model",
+                                                    (checkout.root() / "model").string()}})
+                         .value());
+  for (exec::Process& maker : makers) CHECK(maker.wait(std::chrono::minutes(2), {}).value().ok());
+  CHECK(checkout.sweepctl({"weights", "verify", (checkout.root() / "model").string(), "--pin",
+                           (checkout.root() / "matrix/models/embedded-mla-8h.json").string()})
+            .code == 0);
+}
+
 TEST_CASE("command line: output through a pipe has no escape sequences") {
   const SmallCheckout checkout;
   checkout.edit("matrix/embedded.yaml", "length: 5.7", "length: 9");

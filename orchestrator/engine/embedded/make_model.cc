@@ -153,6 +153,7 @@ diag::Result<diag::Done> make_model(const fs::path& folder, const MakeModelOptio
   if (error) {
     const std::string reason = error.message();
     fs::remove_all(temporary, error);
+    if (inspect(target, files) == Existing::kSame) return diag::Done{};  // another process was faster
     return write_problem(fmt::format("cannot rename the finished model to \"{}\": {}", folder.string(), reason));
   }
   return diag::Done{};
