@@ -129,8 +129,10 @@ diag::Result<diag::Done> KernelLibrary::sparse_decode(flashmla_sparse_decode_par
     return state_->failure("flashmla_sparse_decode_workspace", status);
   }
   if (needed > state_->workspace_bytes) {
+    state_->workspace_bytes = 0;
     state_->workspace.reset();
-    state_->workspace.reset(new (std::align_val_t{kWorkspaceAlignment}) std::byte[needed]);
+    void* const memory = ::operator new (needed, std::align_val_t{kWorkspaceAlignment});
+    state_->workspace.reset(static_cast<std::byte*>(memory));
     state_->workspace_bytes = needed;
   }
   params.workspace = state_->workspace.get();
