@@ -64,7 +64,8 @@ ExitCode usage_error(const CLI::App& app, const CLI::ParseError& error, const Co
   const std::vector<std::string> extras = app.remaining(true);
   if (!extras.empty()) {
     const std::string& word = extras.front();
-    message = word.starts_with("-") ? fmt::format("unknown option \"{}\"", word) : fmt::format("unexpected \"{}\"", word);
+    message =
+        word.starts_with("-") ? fmt::format("unknown option \"{}\"", word) : fmt::format("unexpected \"{}\"", word);
     const std::vector<std::string> known = candidates(app);
     const std::vector<std::string_view> views(known.begin(), known.end());
     if (const auto near = base::nearest(word.substr(0, word.find('=')), views))

@@ -56,9 +56,15 @@ void Console::err(std::string_view text) const {
 void Console::report(diag::Diagnostics diagnostics, const diag::SourceMap& sources) const {
   diagnostics.normalise();
   switch (format_) {
-    case Format::kJson: out(diag::to_json(diagnostics).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"); return;
-    case Format::kGithub: err(diag::render_github(diagnostics)); break;
-    case Format::kHuman: err(diag::render_text(diagnostics, sources, {.colour = colour_on_stderr_})); break;
+    case Format::kJson:
+      out(diag::to_json(diagnostics).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      return;
+    case Format::kGithub:
+      err(diag::render_github(diagnostics));
+      break;
+    case Format::kHuman:
+      err(diag::render_text(diagnostics, sources, {.colour = colour_on_stderr_}));
+      break;
   }
   if (const std::string count = diag::count_text(diagnostics); !count.empty()) err(count + "\n");
 }
@@ -67,9 +73,13 @@ void Console::report(const diag::Diagnostic& diagnostic) const {
   diag::Diagnostics diagnostics;
   diagnostics.add(diagnostic);
   switch (format_) {
-    case Format::kGithub: err(diag::render_github(diagnostics)); break;
+    case Format::kGithub:
+      err(diag::render_github(diagnostics));
+      break;
     case Format::kJson:
-    case Format::kHuman: err(diag::render_text(diagnostic, diag::SourceMap(), {.colour = colour_on_stderr_})); break;
+    case Format::kHuman:
+      err(diag::render_text(diagnostic, diag::SourceMap(), {.colour = colour_on_stderr_}));
+      break;
   }
 }
 

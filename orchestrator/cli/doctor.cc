@@ -36,8 +36,10 @@ constexpr std::array<Tool, 10> kTools{{
 
 // Why an entry cannot be measured here; empty if it can.
 std::string obstacle(const plan::Job& job, const host::Host& here) {
-  if (job.status != plan::Status::kReady) return fmt::format("{}: planned, never dispatched", plan::status_name(job.status));
-  if (engine::find_framework(job.framework) == nullptr) return fmt::format("no adapter for framework {}", job.framework);
+  if (job.status != plan::Status::kReady)
+    return fmt::format("{}: planned, never dispatched", plan::status_name(job.status));
+  if (engine::find_framework(job.framework) == nullptr)
+    return fmt::format("no adapter for framework {}", job.framework);
   if (static_cast<int64_t>(here.gpus.size()) < job.gpus)
     return fmt::format("needs {} GPUs ({}), this host has {}", job.gpus, job.runner, here.gpus.size());
   return {};
@@ -73,7 +75,8 @@ ExitCode doctor(const Context& context) {
   std::string out = fmt::format("sweepctl {} on {} ({})\n", SWEEPCTL_VERSION, here.system, here.kernel);
   out += fmt::format("  processor   {}, {} cores, {:.1f} GiB\n", here.cpu, here.cores,
                      static_cast<double>(here.memory_bytes) / kGibibyte);
-  if (here.gpus.empty()) out += "  GPUs        none: the embedded engine runs on the CPU, GPU entries can be validated and planned\n";
+  if (here.gpus.empty())
+    out += "  GPUs        none: the embedded engine runs on the CPU, GPU entries can be validated and planned\n";
   for (const host::Gpu& gpu : here.gpus) out += fmt::format("  GPU {}       {}\n", gpu.index, gpu.name);
   if (locations) {
     out += fmt::format("  checkout    {}\n", locations->root.string());
@@ -84,12 +87,14 @@ ExitCode doctor(const Context& context) {
   out += "\nPrograms\n";
   for (const Tool& tool : kTools) {
     const auto path = host::find_program(tool.name);
-    out += fmt::format("  {} {:<11} {:<28} {}\n", path ? "+" : "-", tool.name, path ? path->string() : "not found", tool.needed_for);
+    out += fmt::format("  {} {:<11} {:<28} {}\n", path ? "+" : "-", tool.name, path ? path->string() : "not found",
+                       tool.needed_for);
   }
   out += "\nKernels in this version\n";
   for (const gate::ArchInfo& arch : gate::archs())
-    out += fmt::format("  {} {:<11} {}\n", arch.bundled ? "+" : "-", arch.name,
-                       arch.bundled ? fmt::format("runs on {}", arch.runs_on) : fmt::format("({}) not bundled", arch.runs_on));
+    out += fmt::format(
+        "  {} {:<11} {}\n", arch.bundled ? "+" : "-", arch.name,
+        arch.bundled ? fmt::format("runs on {}", arch.runs_on) : fmt::format("({}) not bundled", arch.runs_on));
   if (!jobs.empty()) out += "\nEntries\n";
   for (const plan::Job& job : jobs) {
     const std::string why_not = obstacle(job, here);

@@ -63,9 +63,10 @@ ExitCode explain(const Context& context, const ExplainOptions& options) {
     std::vector<std::string_view> slugs;
     for (const diag::RuleInfo& known : diag::rules()) slugs.push_back(known.slug);
     const auto near = base::nearest(options.rule, slugs);
-    return fail(context, diag::make(diag::RuleId::cli_unknown_rule, fmt::format("no rule is called \"{}\"", options.rule),
-                                    near ? fmt::format("did you mean \"{}\"?", *near)
-                                         : "`sweepctl explain --list` prints all rules"));
+    return fail(
+        context,
+        diag::make(diag::RuleId::cli_unknown_rule, fmt::format("no rule is called \"{}\"", options.rule),
+                   near ? fmt::format("did you mean \"{}\"?", *near) : "`sweepctl explain --list` prints all rules"));
   }
   context.console.out(fmt::format("{} ({})\n{}\n\n{}\n", rule->slug, diag::severity_name(rule->severity), rule->summary,
                                   wrapped(rule->explanation, 100)));
@@ -79,9 +80,8 @@ void add_explain(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("explain", "What a rule is for, why it exists and what to do");
   command->add_option("rule", options->rule, "Rule id, like schema/unknown-field")->type_name("RULE");
   command->add_flag("--list", options->list, "All rules, a line each");
-  command->callback([options, &action] {
-    action = [options](Context& context) { return explain(context, *options); };
-  });
+  command->callback(
+      [options, &action] { action = [options](Context& context) { return explain(context, *options); }; });
 }
 
 }  // namespace sweep::cli

@@ -50,9 +50,12 @@ Interrupt::~Interrupt() {
 
 ExitCode Interrupt::exit_code() const {
   switch (g_signal.load()) {
-    case 0: return ExitCode::kGood;
-    case SIGINT: return ExitCode::kInterrupted;
-    default: return ExitCode::kTerminated;
+    case 0:
+      return ExitCode::kGood;
+    case SIGINT:
+      return ExitCode::kInterrupted;
+    default:
+      return ExitCode::kTerminated;
   }
 }
 

@@ -106,12 +106,10 @@ void add_kernels(CLI::App& app, Action& action) {
     sub->add_option("--arch", options->arch, "cpu, sm_90a (H200), sm_100a (B200), sm_103a (B300)")->type_name("ARCH");
   gate_command->add_flag("--quick", options->quick, "The short case set that precedes every run");
   gate_command->add_option("--seed", options->seed, "Of the generated cases")->type_name("N");
-  build_command->callback([options, &action] {
-    action = [options](Context& context) { return run_build(context, *options); };
-  });
-  gate_command->callback([options, &action] {
-    action = [options](Context& context) { return run_gate(context, *options); };
-  });
+  build_command->callback(
+      [options, &action] { action = [options](Context& context) { return run_build(context, *options); }; });
+  gate_command->callback(
+      [options, &action] { action = [options](Context& context) { return run_gate(context, *options); }; });
 }
 
 }  // namespace sweep::cli

@@ -45,11 +45,21 @@ ExitCode plan_jobs(const Context& context, const PlanOptions& options) {
 void add_plan(CLI::App& app, Action& action) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "The jobs that the matrix expands to");
+  command->footer(
+      "Examples:\n"
+      "  sweepctl plan                               every point of the checkout, as a table (--format json for "
+      "programs)\n"
+      "  sweepctl plan 'dsv41flash-*-128k'           the points of some entries\n"
+      "  sweepctl plan full-sweep --config-files matrix/nvidia.yaml --single-node\n"
+      "  sweepctl plan test-config --config-keys 'embedded*'");
+  command->require_subcommand(0, 1);
+  add_plan_rows(*command, action);
   command->add_option("entries", options->entries, "Entries of the matrix; * and ? match")->type_name("ENTRY");
   command->add_option("--conc", options->concurrencies, "Only this concurrency (may be repeated)")
       ->type_name("N")
       ->allow_extra_args(false);
-  command->callback([options, &action] {
+  command->callback([options, command, &action] {
+    if (!command->get_subcommands().empty()) return;
     action = [options](Context& context) { return plan_jobs(context, *options); };
   });
 }

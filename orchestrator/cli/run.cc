@@ -63,7 +63,8 @@ std::optional<fs::path> newest_unfinished(const plan::Job& job) {
   for (fs::directory_iterator item("runs", error), end; !error && item != end; item.increment(error)) {
     const fs::path& path = item->path();
     if (!path.filename().string().starts_with(prefix)) continue;
-    if (!fs::exists(path / pipeline::stage_file::kPlan, error) || fs::exists(path / pipeline::stage_file::kSums, error)) continue;
+    if (!fs::exists(path / pipeline::stage_file::kPlan, error) || fs::exists(path / pipeline::stage_file::kSums, error))
+      continue;
     if (!newest || path.filename() > newest->filename()) newest = path;
   }
   return newest;
@@ -124,8 +125,8 @@ ExitCode run_one(const Context& context, const plan::Job& job, const pipeline::R
 
 // The worse of two outcomes; see exit_code.h for the order.
 ExitCode worse(ExitCode a, ExitCode b) {
-  constexpr std::array kOrder{ExitCode::kInternal,   ExitCode::kCouldNotRun, ExitCode::kGateFailed, ExitCode::kInvalid,
-                              ExitCode::kProblems,   ExitCode::kUsage,       ExitCode::kGood};
+  constexpr std::array kOrder{ExitCode::kInternal, ExitCode::kCouldNotRun, ExitCode::kGateFailed, ExitCode::kInvalid,
+                              ExitCode::kProblems, ExitCode::kUsage,       ExitCode::kGood};
   for (const ExitCode code : kOrder)
     if (a == code || b == code) return code;
   return a;
@@ -151,8 +152,9 @@ ExitCode run(Context& context, const RunArguments& arguments) {
   }
   const std::vector<plan::Job> jobs = chosen(std::move(loaded.jobs), arguments);
   if (jobs.empty())
-    return fail(context, diag::make(RuleId::run_no_entry, "no entry has a point to run with these names and concurrencies",
-                                    "`sweepctl doctor` lists the entries"));
+    return fail(context,
+                diag::make(RuleId::run_no_entry, "no entry has a point to run with these names and concurrencies",
+                           "`sweepctl doctor` lists the entries"));
   ExitCode code = ExitCode::kGood;
   for (const plan::Job& job : jobs) {
     auto folder = folder_of(job, arguments, jobs.size() == 1);
@@ -192,7 +194,8 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--out", arguments->out, "Folder of the bundle")
       ->type_name("DIR")
       ->default_str("runs/ENTRY-concN-TIME");
-  command->add_flag("--resume", arguments->resume, "Continue a run that was stopped or killed; finished stages are kept");
+  command->add_flag("--resume", arguments->resume,
+                    "Continue a run that was stopped or killed; finished stages are kept");
   command->add_flag("--dry-run", arguments->dry_run, "Print what would be done, down to the engine's command line");
   command->add_option("--engine-url", arguments->engine_url, "Measure a server that is already up")->type_name("URL");
   command->add_option("--weights", arguments->weights, "Folder of the staged weights")->type_name("DIR");
@@ -205,9 +208,8 @@ void add_run(CLI::App& app, Action& action) {
                    "Seconds until a request's first token; later tokens must follow within a fifth of it")
       ->type_name("S")
       ->check(CLI::Range(int64_t{1}, int64_t{86400}));
-  command->callback([arguments, &action] {
-    action = [arguments](Context& context) { return run(context, *arguments); };
-  });
+  command->callback(
+      [arguments, &action] { action = [arguments](Context& context) { return run(context, *arguments); }; });
 }
 
 }  // namespace sweep::cli

@@ -48,9 +48,8 @@ void add_summary(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("summary", "A finished run's result, for the terminal or as Markdown");
   command->add_option("dir", options->folder, "The run's folder, or its result.json")->required()->type_name("DIR");
   command->add_flag("--markdown", options->markdown, "Markdown, as for a workflow's step summary");
-  command->callback([options, &action] {
-    action = [options](Context& context) { return summarise(context, *options); };
-  });
+  command->callback(
+      [options, &action] { action = [options](Context& context) { return summarise(context, *options); }; });
 }
 
 }  // namespace sweep::cli

@@ -83,14 +83,17 @@ class TerminalProgress final : public pipeline::Progress {
     const auto filled = static_cast<size_t>(share * kCells);
     const double elapsed = seconds_since(begin_ns_);
     std::string estimate;
-    if (done > 0 && done < total && elapsed > 1) estimate = fmt::format(", about {:.0f} s left", elapsed / share - elapsed);
-    draw(fmt::format("  {:<9} [{:<{}}] {}/{} {}, {:.0f} s{}", stage_name(stage), std::string(filled, '#'), kCells, done, total,
-                     detail, elapsed, estimate));
+    if (done > 0 && done < total && elapsed > 1)
+      estimate = fmt::format(", about {:.0f} s left", elapsed / share - elapsed);
+    draw(fmt::format("  {:<9} [{:<{}}] {}/{} {}, {:.0f} s{}", stage_name(stage), std::string(filled, '#'), kCells, done,
+                     total, detail, elapsed, estimate));
   }
   void end(Stage stage, std::string_view outcome) override {
     line("\x1b[32m", "+", stage, outcome, fmt::format("{:.2f} s", seconds_since(begin_ns_)));
   }
-  void reuse(Stage stage, std::string_view outcome) override { line("\x1b[36m", "=", stage, outcome, "kept from before"); }
+  void reuse(Stage stage, std::string_view outcome) override {
+    line("\x1b[36m", "=", stage, outcome, "kept from before");
+  }
   void fail(Stage stage, std::string_view reason) override { line("\x1b[31m", "x", stage, reason, ""); }
 
  private:
@@ -107,9 +110,9 @@ class TerminalProgress final : public pipeline::Progress {
   }
   void line(std::string_view colour, std::string_view mark, Stage stage, std::string_view text, std::string_view time) {
     erase();
-    console_.err(fmt::format("{}{}{} {:<9} {}{}\n", colour_ ? colour : "", mark, colour_ ? "\x1b[0m" : "", stage_name(stage),
-                             text, time.empty() ? "" : fmt::format("{}  {}{}", colour_ ? "\x1b[2m" : "", time,
-                                                                   colour_ ? "\x1b[0m" : "")));
+    console_.err(fmt::format(
+        "{}{}{} {:<9} {}{}\n", colour_ ? colour : "", mark, colour_ ? "\x1b[0m" : "", stage_name(stage), text,
+        time.empty() ? "" : fmt::format("{}  {}{}", colour_ ? "\x1b[2m" : "", time, colour_ ? "\x1b[0m" : "")));
   }
 
   const Console& console_;

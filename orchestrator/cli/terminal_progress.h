@@ -8,8 +8,8 @@
 
 namespace sweep::cli {
 
-// Terminal: colours, a bar and an estimate. Elsewhere: plain lines with the time of day, at most one a minute per stage.
-// Quiet: nothing.
+// Terminal: colours, a bar and an estimate. Elsewhere: plain lines with the time of day, at most one a minute per
+// stage. Quiet: nothing.
 std::unique_ptr<pipeline::Progress> make_progress(const Console& console, bool quiet);
 
 }  // namespace sweep::cli

@@ -52,7 +52,8 @@ ExitCode validate(const Context& context, const ValidateOptions& options) {
 void add_validate(CLI::App& app, Action& action) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App* command = app.add_subcommand(
-      "validate", "Check matrix, runners, recipes, acceptance curves, changelog and pins: each file and all bindings between them");
+      "validate",
+      "Check matrix, runners, recipes, acceptance curves, changelog and pins: each file and all bindings between them");
   command->footer(
       "Examples:\n"
       "  sweepctl validate                       the whole checkout\n"
@@ -63,9 +64,8 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--kind", options->kind, "What the files are, instead of recognising it from their content")
       ->type_name("KIND")
       ->check(CLI::IsMember(kind_names()));
-  command->callback([options, &action] {
-    action = [options](Context& context) { return validate(context, *options); };
-  });
+  command->callback(
+      [options, &action] { action = [options](Context& context) { return validate(context, *options); }; });
 }
 
 }  // namespace sweep::cli

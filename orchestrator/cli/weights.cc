@@ -70,7 +70,8 @@ ExitCode pin_folder(const Context& context, const WeightsOptions& options) {
     return ExitCode::kGood;
   }
   if (const auto written = weights::write_pin(options.output, *pin); !written) return fail(context, written.error());
-  context.console.out(fmt::format("{}: {} files of {} at {}\n", options.output, pin->files.size(), pin->model, pin->revision));
+  context.console.out(
+      fmt::format("{}: {} files of {} at {}\n", options.output, pin->files.size(), pin->model, pin->revision));
   return ExitCode::kGood;
 }
 
@@ -81,14 +82,13 @@ void add_weights(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("weights", "Pin and verify model files by content");
   command->require_subcommand(1);
 
-  CLI::App* verify_command =
-      command->add_subcommand("verify", "Hash every file of a folder and compare with a pin; all findings in one report");
+  CLI::App* verify_command = command->add_subcommand(
+      "verify", "Hash every file of a folder and compare with a pin; all findings in one report");
   verify_command->add_option("dir", options->folder, "The staged model")->required()->type_name("DIR");
   verify_command->add_option("--pin", options->pin, "Pin file, as in matrix/models/")->required()->type_name("FILE");
   verify_command->add_option("--threads", options->threads, "Files hashed at once; 0: one per core")->type_name("N");
-  verify_command->callback([options, &action] {
-    action = [options](Context& context) { return verify(context, *options); };
-  });
+  verify_command->callback(
+      [options, &action] { action = [options](Context& context) { return verify(context, *options); }; });
 
   CLI::App* pin_command = command->add_subcommand("pin", "Write the pin of a model that is in a local folder");
   pin_command->add_option("--from-dir", options->folder, "The model's folder")->required()->type_name("DIR");
@@ -96,11 +96,13 @@ void add_weights(CLI::App& app, Action& action) {
   pin_command->add_option("--revision", options->revision, "40 hex digits")
       ->type_name("REV")
       ->default_str("derived from the content");
-  pin_command->add_option("--generator", options->generator, "How the model was made, if it comes from no hub")->type_name("TEXT");
-  pin_command->add_option("--output", options->output, "The pin file")->type_name("FILE")->default_str("standard output");
-  pin_command->callback([options, &action] {
-    action = [options](Context& context) { return pin_folder(context, *options); };
-  });
+  pin_command->add_option("--generator", options->generator, "How the model was made, if it comes from no hub")
+      ->type_name("TEXT");
+  pin_command->add_option("--output", options->output, "The pin file")
+      ->type_name("FILE")
+      ->default_str("standard output");
+  pin_command->callback(
+      [options, &action] { action = [options](Context& context) { return pin_folder(context, *options); }; });
 }
 
 }  // namespace sweep::cli

@@ -61,7 +61,8 @@ diag::Result<Launch> render_embedded(const LaunchRequest& request) {
   if (job.acceptance.source == plan::AcceptanceSource::kMeasured) {
     argv.insert(argv.end(), {"--acceptance", "measured"});
   } else if (job.acceptance.length) {
-    argv.insert(argv.end(), {"--acceptance", "explicit", "--acceptance-length", fmt::format("{}", *job.acceptance.length)});
+    argv.insert(argv.end(),
+                {"--acceptance", "explicit", "--acceptance-length", fmt::format("{}", *job.acceptance.length)});
   }
   add_flags(argv, without_bound(job.engine_flags));
   launch.command.environment = recipe_environment(job);
@@ -69,8 +70,8 @@ diag::Result<Launch> render_embedded(const LaunchRequest& request) {
   return launch;
 }
 
-// Facts: SGLang's forced acceptance is set by environment; the length counts the bonus token, and a fixed token id would
-// stall the detokenizer, so real draft tokens are committed.
+// Facts: SGLang's forced acceptance is set by environment; the length counts the bonus token, and a fixed token id
+// would stall the detokenizer, so real draft tokens are committed.
 diag::Result<Launch> render_sglang(const LaunchRequest& request) {
   constexpr int kPort = 30000;
   const plan::Job& job = request.job;
@@ -78,9 +79,19 @@ diag::Result<Launch> render_sglang(const LaunchRequest& request) {
   launch.served_model = job.model;
   launch.base_url = fmt::format("http://127.0.0.1:{}", kPort);
   std::vector<std::string>& argv = launch.command.argv;
-  argv = {"python3",       "-m",          "sglang.launch_server", "--model-path", request.model_folder.string(),
-          "--served-model-name", job.model, "--revision",           job.revision,   "--host",
-          "127.0.0.1",     "--port",      std::to_string(kPort)};
+  argv = {"python3",
+          "-m",
+          "sglang.launch_server",
+          "--model-path",
+          request.model_folder.string(),
+          "--served-model-name",
+          job.model,
+          "--revision",
+          job.revision,
+          "--host",
+          "127.0.0.1",
+          "--port",
+          std::to_string(kPort)};
   add_flags(argv, job.engine_flags);
   launch.command.environment = recipe_environment(job);
   if (job.acceptance.source != plan::AcceptanceSource::kMeasured && job.acceptance.length) {

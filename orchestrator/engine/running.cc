@@ -39,10 +39,11 @@ std::string url_of(const Launch& launch) {
 diag::Result<base::Done> check_model(const std::vector<std::string>& ids, const std::string& base_url,
                                      const std::string& model) {
   if (std::find(ids.begin(), ids.end(), model) != ids.end()) return base::Done{};
-  return diag::fail(RuleId::engine_wrong_model,
-                    fmt::format("{} serves {}, not \"{}\"", base_url,
-                                ids.empty() ? "no model" : "\"" + fmt::format("{}", fmt::join(ids, "\", \"")) + "\"", model),
-                    "start the server with the entry's model, or name the entry that it serves");
+  return diag::fail(
+      RuleId::engine_wrong_model,
+      fmt::format("{} serves {}, not \"{}\"", base_url,
+                  ids.empty() ? "no model" : "\"" + fmt::format("{}", fmt::join(ids, "\", \"")) + "\"", model),
+      "start the server with the entry's model, or name the entry that it serves");
 }
 
 }  // namespace
@@ -80,11 +81,11 @@ void RunningEngine::stop() {
   process_.stop(kStopGrace);
 }
 
-diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model, const std::stop_token& stop) {
+diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model,
+                                      const std::stop_token& stop) {
   const auto models = models_if_ready(base_url, stop);
   if (!models)
-    return diag::fail(RuleId::engine_not_ready,
-                      fmt::format("{} does not answer /health and /v1/models", base_url),
+    return diag::fail(RuleId::engine_not_ready, fmt::format("{} does not answer /health and /v1/models", base_url),
                       "start the server first, or let sweepctl start it by leaving out --engine-url");
   return check_model(*models, base_url, model);
 }

@@ -37,6 +37,7 @@ class RunningEngine {
 };
 
 // The same check for a server that someone else runs (`--engine-url`).
-diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model, const std::stop_token& stop);
+diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model,
+                                      const std::stop_token& stop);
 
 }  // namespace sweep::engine

@@ -127,7 +127,8 @@ std::optional<Counters> parse_counters(std::string_view page, std::string_view p
   return counters;
 }
 
-diag::Result<Counters> read_counters(const std::string& base_url, std::string_view prefix, const std::stop_token& stop) {
+diag::Result<Counters> read_counters(const std::string& base_url, std::string_view prefix,
+                                     const std::stop_token& stop) {
   auto reply = http::get({.url = base_url + "/metrics", .timeouts = kShort}, stop);
   if (!reply) return diag::fail(std::move(reply).error());
   const auto counters = reply->head.status == 200 ? parse_counters(reply->body, prefix) : std::nullopt;

@@ -84,8 +84,8 @@ Condition acceptance(const Evidence& e) {
   if (!e.acceptance || e.acceptance->steps <= 0)
     return failed(kRule, "the engine reported no verification steps, so the realised acceptance length is unknown");
   const double realised = e.acceptance->acceptance_length();
-  const std::string found = fmt::format("realised acceptance length {:.3f} over {} verification steps", realised,
-                                        e.acceptance->steps);
+  const std::string found =
+      fmt::format("realised acceptance length {:.3f} over {} verification steps", realised, e.acceptance->steps);
   if (!e.job.acceptance.length) return passed(kRule, found + "; measured, so there is no value to meet");
   const double asked = *e.job.acceptance.length;
   const double tolerance = acceptance_tolerance(asked, e.acceptance->steps, kOverallDeviations);
@@ -127,9 +127,9 @@ Condition kernels(const Evidence& e) {
   if (!e.uses_bundled_kernels)
     return passed(kRule, fmt::format("bundled kernels {} gated; this engine uses its own", e.gated_kernel_sha256));
   if (e.loaded_kernel_sha256.empty()) return failed(kRule, "the engine does not say which kernel library it loaded");
-  return decided(kRule, e.loaded_kernel_sha256 == e.gated_kernel_sha256,
-                 fmt::format("gated kernel library {}, loaded by the engine {}", e.gated_kernel_sha256,
-                             e.loaded_kernel_sha256));
+  return decided(
+      kRule, e.loaded_kernel_sha256 == e.gated_kernel_sha256,
+      fmt::format("gated kernel library {}, loaded by the engine {}", e.gated_kernel_sha256, e.loaded_kernel_sha256));
 }
 
 Condition image(const Evidence& e) {
@@ -180,16 +180,19 @@ std::vector<std::string> Verdict::reasons() const {
 }
 
 Verdict judge(const Evidence& e) {
-  return {{sample_count(e), requests(e), lengths(e), acceptance(e), counters(e), prefix_cache(e), weights(e), kernels(e),
-           image(e), jit(e), gpu_only(e, RuleId::judge_exclusive, "none could be shared"),
+  return {{sample_count(e), requests(e), lengths(e), acceptance(e), counters(e), prefix_cache(e), weights(e),
+           kernels(e), image(e), jit(e), gpu_only(e, RuleId::judge_exclusive, "none could be shared"),
            gpu_only(e, RuleId::judge_power, "no power was measured")}};
 }
 
 std::string_view outcome_name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kPassed: return "passed";
-    case Outcome::kFailed: return "failed";
-    case Outcome::kNotApplicable: return "not-applicable";
+    case Outcome::kPassed:
+      return "passed";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kNotApplicable:
+      return "not-applicable";
   }
   return "failed";
 }

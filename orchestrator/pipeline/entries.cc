@@ -5,7 +5,8 @@
 
 namespace sweep::pipeline {
 
-LoadedJobs load_jobs(const std::filesystem::path& root, const EntrySelection& selection, diag::Diagnostics& diagnostics) {
+LoadedJobs load_jobs(const std::filesystem::path& root, const EntrySelection& selection,
+                     diag::Diagnostics& diagnostics) {
   schema::Checkout checkout = schema::load_checkout(root);
   diagnostics.add_all(checkout.diagnostics);
   plan::Plan plan = plan::expand(checkout, {.entries = selection.entries, .concurrencies = selection.concurrencies});

@@ -13,7 +13,7 @@
 namespace sweep::pipeline {
 
 struct EntrySelection {
-  std::vector<std::string> entries;   // names or patterns with * and ?; empty: all
+  std::vector<std::string> entries;    // names or patterns with * and ?; empty: all
   std::vector<int64_t> concurrencies;  // empty: all of the entry
 };
 
@@ -23,6 +23,7 @@ struct LoadedJobs {
 };
 
 // Everything wrong with the files goes to `diagnostics`.
-LoadedJobs load_jobs(const std::filesystem::path& root, const EntrySelection& selection, diag::Diagnostics& diagnostics);
+LoadedJobs load_jobs(const std::filesystem::path& root, const EntrySelection& selection,
+                     diag::Diagnostics& diagnostics);
 
 }  // namespace sweep::pipeline

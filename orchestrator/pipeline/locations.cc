@@ -25,7 +25,8 @@ std::optional<fs::path> from_environment(const char* name) {
 
 std::optional<fs::path> find_root(const std::optional<fs::path>& option) {
   std::error_code error;
-  if (option) return is_checkout(*option) ? std::optional(fs::absolute(*option, error).lexically_normal()) : std::nullopt;
+  if (option)
+    return is_checkout(*option) ? std::optional(fs::absolute(*option, error).lexically_normal()) : std::nullopt;
   for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
     if (is_checkout(folder)) return folder;
     if (folder == folder.parent_path()) break;

@@ -16,8 +16,9 @@ diag::Result<const engine::Framework*> framework_of(const plan::Job& job) {
   std::string known;
   for (const engine::Framework& framework : engine::frameworks())
     known += fmt::format("{}{}", known.empty() ? "" : ", ", framework.name);
-  return diag::fail(RuleId::engine_unknown_framework,
-                    fmt::format("entry \"{}\" names framework \"{}\"; there are adapters for {}", job.entry, job.framework, known));
+  return diag::fail(
+      RuleId::engine_unknown_framework,
+      fmt::format("entry \"{}\" names framework \"{}\"; there are adapters for {}", job.entry, job.framework, known));
 }
 
 // Refuses what must not or cannot be dispatched from here.
@@ -29,10 +30,11 @@ std::optional<diag::Diagnostic> refusal(const plan::Job& job, const RunOptions& 
   if (options.engine_url) return std::nullopt;
   const auto here = static_cast<int64_t>(host::inspect_host().gpus.size());
   if (here < job.gpus)
-    return diag::make_at(RuleId::engine_host_lacks_gpus, job.where,
-                         fmt::format("\"{}\" needs {} GPUs ({}), this host has {}", job.entry, job.gpus, job.runner, here),
-                         "run it on such a host, see what it would do with --dry-run, or measure a server elsewhere with "
-                         "--engine-url");
+    return diag::make_at(
+        RuleId::engine_host_lacks_gpus, job.where,
+        fmt::format("\"{}\" needs {} GPUs ({}), this host has {}", job.entry, job.gpus, job.runner, here),
+        "run it on such a host, see what it would do with --dry-run, or measure a server elsewhere with "
+        "--engine-url");
   return std::nullopt;
 }
 
@@ -75,21 +77,24 @@ diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& o
   std::string out = fmt::format("{}\n", describe_point(job));
   out += fmt::format("  status    {}{}\n", plan::status_name(job.status), job.research_only ? ", research-only" : "");
   out += fmt::format("  weights   {} at {}, verified against {}\n", job.model, job.revision, job.pin);
-  out += fmt::format("  kernels   build from {}, gate against the FP64 oracle\n", (locations.root / "kernels").string());
+  out +=
+      fmt::format("  kernels   build from {}, gate against the FP64 oracle\n", (locations.root / "kernels").string());
   if (options.engine_url) {
     out += fmt::format("  engine    {} (already running)\n", *options.engine_url);
   } else {
-    auto launch = (*framework)->render({.job = job,
-                                        .model_folder = model,
-                                        .kernel_library = "KERNELS",
-                                        .program_folder = locations.programs,
-                                        .run_folder = options.folder,
-                                        .seed = options.seed});
+    auto launch = (*framework)
+                      ->render({.job = job,
+                                .model_folder = model,
+                                .kernel_library = "KERNELS",
+                                .program_folder = locations.programs,
+                                .run_folder = options.folder,
+                                .seed = options.seed});
     if (!launch) return diag::fail(std::move(launch).error());
     out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch->command));
   }
-  out += fmt::format("  requests  {} warm-up and {} measured POST /v1/completions, {} prompt token ids, max_tokens {}\n",
-                     job.warmup_requests, job.requests, job.isl, job.osl);
+  out +=
+      fmt::format("  requests  {} warm-up and {} measured POST /v1/completions, {} prompt token ids, max_tokens {}\n",
+                  job.warmup_requests, job.requests, job.isl, job.osl);
   out += fmt::format("  bundle    {}\n", options.folder.string());
   return out;
 }

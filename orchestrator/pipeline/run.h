@@ -20,11 +20,11 @@ namespace sweep::pipeline {
 struct RunOptions {
   std::filesystem::path folder;  // of this job
   bool resume = false;
-  std::optional<std::string> engine_url;          // a server that is already up
-  std::optional<std::filesystem::path> weights;   // folder of the staged weights
-  uint64_t seed = 1;                              // of prompts and engine
-  std::chrono::seconds ready_timeout{600};        // engine start
-  std::chrono::seconds request_timeout{600};      // first token; between two tokens a fifth of it
+  std::optional<std::string> engine_url;         // a server that is already up
+  std::optional<std::filesystem::path> weights;  // folder of the staged weights
+  uint64_t seed = 1;                             // of prompts and engine
+  std::chrono::seconds ready_timeout{600};       // engine start
+  std::chrono::seconds request_timeout{600};     // first token; between two tokens a fifth of it
 };
 
 struct RunOutcome {

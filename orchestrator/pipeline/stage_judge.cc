@@ -34,7 +34,8 @@ diag::Result<std::optional<engine::Counters>> counters_of(const json& measuremen
 std::vector<judge::Steps> windows_of(const json& measurement) {
   std::vector<judge::Steps> windows;
   for (const json& w : measurement.value("windows", json::array()))
-    if (w.is_object()) windows.push_back({.steps = w.value("steps", int64_t{0}), .accepted = w.value("accepted", int64_t{0})});
+    if (w.is_object())
+      windows.push_back({.steps = w.value("steps", int64_t{0}), .accepted = w.value("accepted", int64_t{0})});
   return windows;
 }
 
@@ -56,14 +57,16 @@ json provenance(const Line& line, const json& measurement) {
 }
 
 std::string aggregate_name(const plan::Job& job) {
-  return fmt::format("agg_{}_{}_{}_tp{}_conc{}_{}.json", job.model_prefix, job.isl, job.osl, job.tp, job.concurrency, job.id);
+  return fmt::format("agg_{}_{}_{}_tp{}_conc{}_{}.json", job.model_prefix, job.isl, job.osl, job.tp, job.concurrency,
+                     job.id);
 }
 
 // The sums of every file of the bundle, sorted by name, in the format of sha256sum.
 diag::Result<std::string> sums(const RunFolder& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  for (std::filesystem::directory_iterator item(folder.path(), error), end; !error && item != end; item.increment(error)) {
+  for (std::filesystem::directory_iterator item(folder.path(), error), end; !error && item != end;
+       item.increment(error)) {
     const std::string name = item->path().filename().string();
     if (item->is_regular_file(error) && !name.starts_with('.') && name != stage_file::kSums) names.push_back(name);
   }
@@ -106,23 +109,24 @@ diag::Result<json> judge_and_bundle(const Line& line, const WeightsOutcome& weig
                     .compiles_at_run_time = !line.framework.uses_bundled_kernels});
   if (auto written = line.folder.write(stage_file::kVerdict, judge::to_json(verdict)); !written)
     return diag::fail(std::move(written).error());
-  line.progress.end(Stage::kJudge, verdict.valid() ? "valid" : fmt::format("INVALID: {} reasons", verdict.reasons().size()));
+  line.progress.end(Stage::kJudge,
+                    verdict.valid() ? "valid" : fmt::format("INVALID: {} reasons", verdict.reasons().size()));
 
   line.progress.begin(Stage::kBundle, "");
   const sample::Summary summary = sample::summarise(measured.samples);
-  const report::Record record{.job = line.job,
-                              .summary = summary,
-                              .verdict = verdict,
-                              .acceptance = steps,
-                              .windows = windows,
-                              .accepted_per_position =
-                                  *counters ? (**counters).accepted_per_position : std::vector<int64_t>(),
-                              .planned_requests = line.job.requests,
-                              .seed = line.options.seed,
-                              .engine = measured.engine,
-                              .weights = weights.document,
-                              .kernels = kernels.document,
-                              .provenance = provenance(line, measured.measurement)};
+  const report::Record record{
+      .job = line.job,
+      .summary = summary,
+      .verdict = verdict,
+      .acceptance = steps,
+      .windows = windows,
+      .accepted_per_position = *counters ? (**counters).accepted_per_position : std::vector<int64_t>(),
+      .planned_requests = line.job.requests,
+      .seed = line.options.seed,
+      .engine = measured.engine,
+      .weights = weights.document,
+      .kernels = kernels.document,
+      .provenance = provenance(line, measured.measurement)};
   json result = report::result_document(record);
   const std::string aggregate = report::aggregate_document(record).dump(2) + "\n";
   for (const auto& [name, text] :

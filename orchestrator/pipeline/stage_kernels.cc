@@ -17,15 +17,17 @@ gate::Arch arch_of(const plan::Job& job) {
 
 diag::Result<gate::KernelBuild> build(const Line& line) {
   return as_stage<gate::KernelBuild>(
-      line.progress, Stage::kBuildKernels, "looking for a build of these sources", [&]() -> diag::Result<gate::KernelBuild> {
+      line.progress, Stage::kBuildKernels, "looking for a build of these sources",
+      [&]() -> diag::Result<gate::KernelBuild> {
         auto built = gate::build_kernels(
             {.arch = arch_of(line.job), .sources = line.locations.root / "kernels", .cache = line.locations.cache},
-            [&](std::string_view text) { line.progress.begin(Stage::kBuildKernels, text); }, line.stop, line.diagnostics);
+            [&](std::string_view text) { line.progress.begin(Stage::kBuildKernels, text); }, line.stop,
+            line.diagnostics);
         if (built)
-          line.progress.end(Stage::kBuildKernels,
-                            fmt::format("{}-{} {}, library SHA-256 {}...", gate::arch_info(built->arch).name,
-                                        built->content_id, built->found ? "found in the cache" : "compiled",
-                                        built->library_sha256.substr(0, 16)));
+          line.progress.end(
+              Stage::kBuildKernels,
+              fmt::format("{}-{} {}, library SHA-256 {}...", gate::arch_info(built->arch).name, built->content_id,
+                          built->found ? "found in the cache" : "compiled", built->library_sha256.substr(0, 16)));
         return built;
       });
 }
@@ -33,15 +35,17 @@ diag::Result<gate::KernelBuild> build(const Line& line) {
 diag::Result<gate::GateReport> pass_gate(const Line& line, const gate::KernelBuild& built) {
   return as_stage<gate::GateReport>(
       line.progress, Stage::kGateKernels, "comparing with the FP64 oracle", [&]() -> diag::Result<gate::GateReport> {
-        auto report = gate::run_gate(
-            built,
-            {.program = line.locations.programs / "flashmla-gate", .seed = line.options.seed, .folder = line.folder.path()},
-            line.stop);
+        auto report = gate::run_gate(built,
+                                     {.program = line.locations.programs / "flashmla-gate",
+                                      .seed = line.options.seed,
+                                      .folder = line.folder.path()},
+                                     line.stop);
         if (!report) return report;
         if (!report->passed) return diag::fail(gate::gate_failure(built, *report));
-        line.progress.end(Stage::kGateKernels, fmt::format("{} cells passed: output and LSE against FP64, bits against padded "
-                                                           "heads, run against run",
-                                                           report->cells));
+        line.progress.end(Stage::kGateKernels,
+                          fmt::format("{} cells passed: output and LSE against FP64, bits against padded "
+                                      "heads, run against run",
+                                      report->cells));
         return report;
       });
 }
@@ -60,7 +64,8 @@ diag::Result<KernelsOutcome> prepare_kernels(const Line& line) {
   auto report = pass_gate(line, *built);
   if (!report) return diag::fail(std::move(report).error());
   nlohmann::json document = gate::to_json(*built);
-  document["gate"] = {{"verdict", "pass"}, {"cells", report->cells}, {"seed", line.options.seed}, {"report", "gate-report.json"}};
+  document["gate"] = {
+      {"verdict", "pass"}, {"cells", report->cells}, {"seed", line.options.seed}, {"report", "gate-report.json"}};
   if (auto written = line.folder.write(stage_file::kKernels, document); !written)
     return diag::fail(std::move(written).error());
   return KernelsOutcome{std::move(*built), std::move(document)};

@@ -149,7 +149,8 @@ std::optional<diag::Diagnostic> broken_off(const loadgen::Measurement& m, Server
       RuleId::run_broken_off, fmt::format("the measurement was broken off with {} requests not sent", m.not_sent),
       fmt::format("read {}; then continue with --resume --out {}", folder.file(stage_file::kEngineLog).string(),
                   folder.path().string()));
-  for (const diag::Diagnostic& problem : m.problems.items()) diagnostic.notes.push_back({problem.message, std::nullopt});
+  for (const diag::Diagnostic& problem : m.problems.items())
+    diagnostic.notes.push_back({problem.message, std::nullopt});
   return diagnostic;
 }
 
@@ -235,20 +236,24 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
   if (former && *former) end_stale_engine(**former);
   if (auto aside = line.folder.set_attempt_aside(); !aside) return diag::fail(std::move(aside).error());
 
-  auto server = as_stage<Server>(line.progress, Stage::kLaunch, "starting", [&] { return launch(line, weights, kernels); });
+  auto server =
+      as_stage<Server>(line.progress, Stage::kLaunch, "starting", [&] { return launch(line, weights, kernels); });
   if (!server) return diag::fail(std::move(server).error());
   if (auto written = line.folder.write(stage_file::kEngine, server->document); !written)
     return diag::fail(std::move(written).error());
-  line.progress.end(Stage::kLaunch, fmt::format("{} serves {} at {}", line.framework.name, line.job.model, server->base_url));
+  line.progress.end(Stage::kLaunch,
+                    fmt::format("{} serves {} at {}", line.framework.name, line.job.model, server->base_url));
 
   auto measurement = put_load(line, *server, weights);
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());
   std::error_code error;
-  std::filesystem::rename(line.folder.file(stage_file::kRequestsPartial), line.folder.file(stage_file::kRequests), error);
+  std::filesystem::rename(line.folder.file(stage_file::kRequestsPartial), line.folder.file(stage_file::kRequests),
+                          error);
   if (error)
-    return diag::fail(RuleId::file_unwritable, fmt::format("cannot name {}: {}",
-                                                           line.folder.file(stage_file::kRequests).string(), error.message()));
+    return diag::fail(
+        RuleId::file_unwritable,
+        fmt::format("cannot name {}: {}", line.folder.file(stage_file::kRequests).string(), error.message()));
   (*measurement)["host"] = describe_host();
   (*measurement)["checkout"] = describe_checkout(line.locations.root, line.stop);
   if (auto written = line.folder.write(stage_file::kMeasurement, *measurement); !written)

@@ -8,18 +8,18 @@ std::string describe_point(const plan::Job& job) {
   std::string text = fmt::format("{}: {} in / {} out, concurrency {}", job.entry, job.isl, job.osl, job.concurrency);
   if (job.num_draft_tokens > 0) {
     text += fmt::format(", {} drafts, acceptance ", job.num_draft_tokens);
-    text += job.acceptance.length
-                ? fmt::format("length {} ({})", *job.acceptance.length, plan::acceptance_source_name(job.acceptance.source))
-                : std::string(plan::acceptance_source_name(job.acceptance.source));
+    text += job.acceptance.length ? fmt::format("length {} ({})", *job.acceptance.length,
+                                                plan::acceptance_source_name(job.acceptance.source))
+                                  : std::string(plan::acceptance_source_name(job.acceptance.source));
   }
   return text;
 }
 
 diag::Result<diag::Done> record_plan(const Line& line) {
-  const nlohmann::json document = {{"job", plan::to_json(line.job)},
-                                   {"seed", line.options.seed},
-                                   {"engine_url", line.options.engine_url ? nlohmann::json(*line.options.engine_url)
-                                                                          : nlohmann::json(nullptr)}};
+  const nlohmann::json document = {
+      {"job", plan::to_json(line.job)},
+      {"seed", line.options.seed},
+      {"engine_url", line.options.engine_url ? nlohmann::json(*line.options.engine_url) : nlohmann::json(nullptr)}};
   auto known = line.folder.read(stage_file::kPlan);
   if (!known) return diag::fail(std::move(known).error());
   if (!*known) {
@@ -30,9 +30,10 @@ diag::Result<diag::Done> record_plan(const Line& line) {
   }
   for (const char* key : {"job", "seed", "engine_url"}) {
     if ((**known).value(key, nlohmann::json()) == document[key]) continue;
-    return diag::fail(diag::RuleId::run_plan_changed,
-                      fmt::format("\"{}\" in {} is not what this call asks for", key, line.folder.file(stage_file::kPlan).string()),
-                      "start a new run with another --out, or call with the former options");
+    return diag::fail(
+        diag::RuleId::run_plan_changed,
+        fmt::format("\"{}\" in {} is not what this call asks for", key, line.folder.file(stage_file::kPlan).string()),
+        "start a new run with another --out, or call with the former options");
   }
   line.progress.reuse(Stage::kPlan, describe_point(line.job));
   return diag::Done{};

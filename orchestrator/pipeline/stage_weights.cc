@@ -23,13 +23,12 @@ using nlohmann::json;
 std::string stat_fingerprint(const fs::path& folder) {
   std::map<std::string, std::string> lines;
   std::error_code error;
-  for (auto item = fs::recursive_directory_iterator(folder, error); !error && item != fs::recursive_directory_iterator();
-       item.increment(error)) {
+  for (auto item = fs::recursive_directory_iterator(folder, error);
+       !error && item != fs::recursive_directory_iterator(); item.increment(error)) {
     struct stat s {};
     if (::stat(item->path().c_str(), &s) != 0 || !S_ISREG(s.st_mode)) continue;
-    lines[item->path().string()] =
-        fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
-                    s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
+    lines[item->path().string()] = fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec,
+                                               s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
   }
   digest::Sha256 hash;
   for (const auto& [path, line] : lines) hash.update(fmt::format("{}\n{}\n", path, line));
@@ -38,10 +37,10 @@ std::string stat_fingerprint(const fs::path& folder) {
 
 diag::Result<weights::Pin> load_pin(const Line& line) {
   if (line.job.pin.empty())
-    return diag::fail(diag::make_at(RuleId::run_no_pin, line.job.where,
-                                    fmt::format("no pin in matrix/models/ names \"{}\" at revision {}", line.job.model,
-                                                line.job.revision),
-                                    "make one with `sweepctl weights pin`"));
+    return diag::fail(diag::make_at(
+        RuleId::run_no_pin, line.job.where,
+        fmt::format("no pin in matrix/models/ names \"{}\" at revision {}", line.job.model, line.job.revision),
+        "make one with `sweepctl weights pin`"));
   auto pin = weights::read_pin(line.locations.root / line.job.pin, line.diagnostics);
   if (!pin)
     return diag::fail(RuleId::run_no_pin, fmt::format("\"{}\" cannot be used", line.job.pin), "see the findings above");
@@ -66,24 +65,25 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
   if (auto made = make_if_generated(line, *pin, *folder); !made) return diag::fail(std::move(made).error());
 
   const std::string fingerprint = stat_fingerprint(*folder);
-  const weights::Report report = weights::verify(
-      *folder, *pin,
-      {.expected_model = line.job.model,
-       .expected_revision = line.job.revision,
-       .progress =
-           [&](const weights::HashProgress& now) {
-             line.progress.advance(Stage::kWeights, static_cast<int64_t>(now.bytes >> 20),
-                                   static_cast<int64_t>(now.total_bytes >> 20), "MiB");
-           }},
-      line.stop);
+  const weights::Report report =
+      weights::verify(*folder, *pin,
+                      {.expected_model = line.job.model,
+                       .expected_revision = line.job.revision,
+                       .progress =
+                           [&](const weights::HashProgress& now) {
+                             line.progress.advance(Stage::kWeights, static_cast<int64_t>(now.bytes >> 20),
+                                                   static_cast<int64_t>(now.total_bytes >> 20), "MiB");
+                           }},
+                      line.stop);
   line.diagnostics.add_all(report.findings);
   if (line.stop.stop_requested()) return diag::fail(RuleId::exec_interrupted, "interrupted while verifying weights");
   if (!report.verified)
     return diag::fail(RuleId::run_weights_not_verified,
-                      fmt::format("{} is not {} at {}: {} findings", folder->string(), line.job.model, line.job.revision,
-                                  report.findings.items().size()),
-                      pin->generator && !line.options.weights ? fmt::format("delete {} to have it made again", folder->string())
-                                                              : "stage the files again");
+                      fmt::format("{} is not {} at {}: {} findings", folder->string(), line.job.model,
+                                  line.job.revision, report.findings.items().size()),
+                      pin->generator && !line.options.weights
+                          ? fmt::format("delete {} to have it made again", folder->string())
+                          : "stage the files again");
   json document = weights::to_json(report);
   document["folder"] = folder->string();
   document["pin"] = line.job.pin;
@@ -92,8 +92,9 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
   document["staged_fingerprint"] = fingerprint;
   if (auto written = line.folder.write(stage_file::kWeights, document); !written)
     return diag::fail(std::move(written).error());
-  line.progress.end(Stage::kWeights, fmt::format("{} files, {:.1f} MB verified at revision {}", report.files.size(),
-                                                 static_cast<double>(report.bytes) * 1e-6, line.job.revision.substr(0, 12)));
+  line.progress.end(Stage::kWeights,
+                    fmt::format("{} files, {:.1f} MB verified at revision {}", report.files.size(),
+                                static_cast<double>(report.bytes) * 1e-6, line.job.revision.substr(0, 12)));
   return WeightsOutcome{std::move(*folder), std::move(document)};
 }
 
@@ -107,7 +108,8 @@ diag::Result<fs::path> weights_folder(const plan::Job& job, const RunOptions& op
       if (c == '/') c = '-';
     return locations.cache / "models" / name / job.revision;
   }
-  return diag::fail(RuleId::run_weights_missing, fmt::format("where the weights of {} are staged is not known", job.model),
+  return diag::fail(RuleId::run_weights_missing,
+                    fmt::format("where the weights of {} are staged is not known", job.model),
                     "name the folder with --weights DIR");
 }
 

@@ -1,4 +1,5 @@
-// Reading fields of a result document that may be of an older version or damaged: absent is a value, never an exception.
+// Reading fields of a result document that may be of an older version or damaged: absent is a value, never an
+// exception.
 #pragma once
 
 #include <nlohmann/json.hpp>

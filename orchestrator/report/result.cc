@@ -20,18 +20,17 @@ json distribution(const stats::Distribution& d) {
 json acceptance(const Record& r) {
   json windows = json::array();
   for (const judge::Steps& window : r.windows)
-    windows.push_back({{"steps", window.steps},
-                       {"accepted", window.accepted},
-                       {"acceptance_length", window.acceptance_length()}});
+    windows.push_back(
+        {{"steps", window.steps}, {"accepted", window.accepted}, {"acceptance_length", window.acceptance_length()}});
   const bool known = r.acceptance && r.acceptance->steps > 0;
   const auto& asked = r.job.acceptance.length;
   return {{"source", plan::acceptance_source_name(r.job.acceptance.source)},
           {"draft_tokens", r.job.num_draft_tokens},
           {"requested", number(asked)},
           {"realised", known ? json(r.acceptance->acceptance_length()) : json(nullptr)},
-          {"tolerance", known && asked ? json(judge::acceptance_tolerance(*asked, r.acceptance->steps,
-                                                                          judge::kOverallDeviations))
-                                       : json(nullptr)},
+          {"tolerance", known && asked
+                            ? json(judge::acceptance_tolerance(*asked, r.acceptance->steps, judge::kOverallDeviations))
+                            : json(nullptr)},
           {"steps", known ? json(r.acceptance->steps) : json(nullptr)},
           {"accepted", known ? json(r.acceptance->accepted) : json(nullptr)},
           {"accepted_per_position", r.accepted_per_position},
@@ -74,57 +73,61 @@ std::vector<std::string> scope_statements(const plan::Job& job, const json& kern
   if (job.gpus == 0)
     scope.push_back("Measured on a CPU: no statement about any GPU.");
   else
-    scope.push_back(fmt::format("{} GPUs of runner {}, TP {}: other SKUs, GPU counts and TP sizes are not covered.", job.gpus,
-                                job.runner, job.tp));
-  scope.push_back(fmt::format("{} prompt and {} output tokens at concurrency {}, random prompt tokens, no prefix cache.", job.isl,
-                              job.osl, job.concurrency));
+    scope.push_back(fmt::format("{} GPUs of runner {}, TP {}: other SKUs, GPU counts and TP sizes are not covered.",
+                                job.gpus, job.runner, job.tp));
+  scope.push_back(
+      fmt::format("{} prompt and {} output tokens at concurrency {}, random prompt tokens, no prefix cache.", job.isl,
+                  job.osl, job.concurrency));
   if (job.acceptance.source == plan::AcceptanceSource::kExplicit && job.acceptance.length)
-    scope.push_back(fmt::format("The acceptance length {} was forced: the figures say how fast the engine would be at that "
-                                "acceptance, not that the drafts reach it.",
-                                *job.acceptance.length));
-  scope.push_back(fmt::format("Kernel build {}-{}.", kernels.value("arch", "unknown"), kernels.value("content_id", "unknown")));
+    scope.push_back(
+        fmt::format("The acceptance length {} was forced: the figures say how fast the engine would be at that "
+                    "acceptance, not that the drafts reach it.",
+                    *job.acceptance.length));
+  scope.push_back(
+      fmt::format("Kernel build {}-{}.", kernels.value("arch", "unknown"), kernels.value("content_id", "unknown")));
   return scope;
 }
 
 json result_document(const Record& r) {
   const json verdict = judge::to_json(r.verdict);
-  return {{"schema_version", kResultVersion},
-          {"kind", "sweepctl-result"},
-          {"tool", {{"name", "sweepctl"}, {"version", SWEEPCTL_VERSION}}},
-          {"entry", r.job.entry},
-          {"point", point(r.job)},
-          {"engine", r.engine},
-          {"valid", r.verdict.valid()},
-          {"reasons", verdict["reasons"]},
-          {"conditions", verdict["conditions"]},
-          {"research_only", r.job.research_only},
-          {"authorization", r.job.authorization},
-          {"deviations", r.job.deviations},
-          {"scope", scope_statements(r.job, r.kernels)},
-          {"workload",
-           {{"isl", r.job.isl},
-            {"osl", r.job.osl},
-            {"concurrency", r.job.concurrency},
-            {"load", "closed-loop"},
-            {"requests", r.planned_requests},
-            {"measured_requests", r.summary.requests},
-            {"failed_requests", r.summary.failed},
-            {"warmup_requests", r.summary.warm_up_requests},
-            {"prompt_tokens", r.summary.prompt_tokens},
-            {"output_tokens", r.summary.completion_tokens},
-            {"seed", r.seed}}},
-          {"acceptance", acceptance(r)},
-          {"latency_ms",
-           {{"ttft", distribution(r.summary.ttft_ms)},
-            {"tpot", distribution(r.summary.tpot_ms)},
-            {"itl", distribution(r.summary.itl_ms)},
-            {"inter_chunk", distribution(r.summary.inter_chunk_ms)},
-            {"e2el", distribution(r.summary.e2e_ms)}}},
-          {"throughput", throughput(r.summary)},
-          {"weights", r.weights},
-          {"kernels", r.kernels},
-          {"power", {{"measured", false}, {"reason", r.job.gpus == 0 ? "no GPU was used" : "telemetry was not recorded"}}},
-          {"provenance", r.provenance}};
+  return {
+      {"schema_version", kResultVersion},
+      {"kind", "sweepctl-result"},
+      {"tool", {{"name", "sweepctl"}, {"version", SWEEPCTL_VERSION}}},
+      {"entry", r.job.entry},
+      {"point", point(r.job)},
+      {"engine", r.engine},
+      {"valid", r.verdict.valid()},
+      {"reasons", verdict["reasons"]},
+      {"conditions", verdict["conditions"]},
+      {"research_only", r.job.research_only},
+      {"authorization", r.job.authorization},
+      {"deviations", r.job.deviations},
+      {"scope", scope_statements(r.job, r.kernels)},
+      {"workload",
+       {{"isl", r.job.isl},
+        {"osl", r.job.osl},
+        {"concurrency", r.job.concurrency},
+        {"load", "closed-loop"},
+        {"requests", r.planned_requests},
+        {"measured_requests", r.summary.requests},
+        {"failed_requests", r.summary.failed},
+        {"warmup_requests", r.summary.warm_up_requests},
+        {"prompt_tokens", r.summary.prompt_tokens},
+        {"output_tokens", r.summary.completion_tokens},
+        {"seed", r.seed}}},
+      {"acceptance", acceptance(r)},
+      {"latency_ms",
+       {{"ttft", distribution(r.summary.ttft_ms)},
+        {"tpot", distribution(r.summary.tpot_ms)},
+        {"itl", distribution(r.summary.itl_ms)},
+        {"inter_chunk", distribution(r.summary.inter_chunk_ms)},
+        {"e2el", distribution(r.summary.e2e_ms)}}},
+      {"throughput", throughput(r.summary)},
+      {"weights", r.weights},
+      {"kernels", r.kernels},
+      {"power", {{"measured", false}, {"reason", r.job.gpus == 0 ? "no GPU was used" : "telemetry was not recorded"}}},
+      {"provenance", r.provenance}};
 }
 
 json aggregate_document(const Record& r) {
@@ -158,15 +161,16 @@ json aggregate_document(const Record& r) {
   }
   constexpr double kMillisecondsPerSecond = 1000;
   const auto put = [&](const char* name, const stats::Distribution& d) {
-    for (const auto& [prefix, value] : {std::pair("mean", d.mean), std::pair("median", d.p50), std::pair("std", d.stddev),
-                                        std::pair("p90", d.p90), std::pair("p99", d.p99)})
+    for (const auto& [prefix, value] : {std::pair("mean", d.mean), std::pair("median", d.p50),
+                                        std::pair("std", d.stddev), std::pair("p90", d.p90), std::pair("p99", d.p99)})
       if (value) out[fmt::format("{}_{}", prefix, name)] = *value / kMillisecondsPerSecond;
   };
   put("ttft", r.summary.ttft_ms);
   put("tpot", r.summary.tpot_ms);
   put("itl", r.summary.inter_chunk_ms);  // the peer's ITL is the gap between chunks
   put("e2el", r.summary.e2e_ms);
-  for (const auto& [prefix, value] : {std::pair("mean", r.summary.tpot_ms.mean), std::pair("median", r.summary.tpot_ms.p50)})
+  for (const auto& [prefix, value] :
+       {std::pair("mean", r.summary.tpot_ms.mean), std::pair("median", r.summary.tpot_ms.p50)})
     if (value && *value > 0) out[fmt::format("{}_intvty", prefix)] = kMillisecondsPerSecond / *value;
   return out;
 }

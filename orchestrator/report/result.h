@@ -1,5 +1,5 @@
-// result.json: everything that is known about one measured point. The format is versioned; orchestrator/report/README.md
-// documents each key.
+// result.json: everything that is known about one measured point. The format is versioned;
+// orchestrator/report/README.md documents each key.
 #pragma once
 
 #include <cstdint>

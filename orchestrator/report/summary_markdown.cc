@@ -17,16 +17,26 @@ std::string escaped(std::string_view text) {
   for (const char c : text) {
     switch (c) {
       case '\n':
-      case '\r': out += ' '; break;
-      case '<': out += "&lt;"; break;
-      case '&': out += "&amp;"; break;
+      case '\r':
+        out += ' ';
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
       case '|':
       case '*':
       case '_':
       case '`':
       case '[':
-      case '\\': out += '\\'; out += c; break;
-      default: out += c;
+      case '\\':
+        out += '\\';
+        out += c;
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -45,7 +55,8 @@ std::string latency_row(const json& r, std::string_view label, const std::string
 
 std::string banner(const json& r) {
   if (!flag_at(r, "research_only")) return {};
-  std::string out = fmt::format("> [!WARNING]\n> **Research only: not an official result.** {}\n", cell(r, "authorization"));
+  std::string out =
+      fmt::format("> [!WARNING]\n> **Research only: not an official result.** {}\n", cell(r, "authorization"));
   for (const json& deviation : at(r, "deviations"))
     if (deviation.is_string()) out += fmt::format("> - {}\n", escaped(deviation.get<std::string>()));
   return out + "\n";
@@ -83,14 +94,16 @@ std::string facts(const json& r) {
   out += fmt::format("| Kernels | {}-{}, SHA-256 `{}`, gate {} ({} cells) |\n", cell(r, "kernels/arch"),
                      cell(r, "kernels/content_id"), cell(r, "kernels/library_sha256"), cell(r, "kernels/gate/verdict"),
                      cell(r, "kernels/gate/cells"));
-  out += fmt::format("| Power | {} |\n", flag_at(r, "power/measured") ? "measured" : "not measured: " + cell(r, "power/reason"));
+  out += fmt::format("| Power | {} |\n",
+                     flag_at(r, "power/measured") ? "measured" : "not measured: " + cell(r, "power/reason"));
   return out + "\n";
 }
 
 std::string conditions(const json& r) {
   std::string out = "<details><summary>Conditions</summary>\n\n| condition | outcome | found |\n| --- | --- | --- |\n";
   for (const json& condition : at(r, "conditions"))
-    out += fmt::format("| {} | {} | {} |\n", cell(condition, "rule"), cell(condition, "outcome"), cell(condition, "text"));
+    out +=
+        fmt::format("| {} | {} | {} |\n", cell(condition, "rule"), cell(condition, "outcome"), cell(condition, "text"));
   return out + "\n</details>\n";
 }
 

@@ -25,17 +25,18 @@ std::string verdict_line(const json& r, const Colours& c) {
 
 std::string banner(const json& r, const Colours& c) {
   if (!flag_at(r, "research_only")) return {};
-  std::string out = fmt::format("{}RESEARCH ONLY{}: not an official result. {}\n", c.warn, c.off, text_at(r, "authorization"));
+  std::string out =
+      fmt::format("{}RESEARCH ONLY{}: not an official result. {}\n", c.warn, c.off, text_at(r, "authorization"));
   for (const json& deviation : at(r, "deviations"))
     if (deviation.is_string()) out += fmt::format("  - {}\n", deviation.get<std::string>());
   return out;
 }
 
 std::string latency_row(const json& r, std::string_view label, const std::string& path, int digits) {
-  return fmt::format("  {:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}\n", label, figure(number_at(r, path + "/mean"), digits),
-                     figure(number_at(r, path + "/stddev"), digits), figure(number_at(r, path + "/p50"), digits),
-                     figure(number_at(r, path + "/p90"), digits), figure(number_at(r, path + "/p99"), digits),
-                     text_at(r, path + "/count"));
+  return fmt::format("  {:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}\n", label,
+                     figure(number_at(r, path + "/mean"), digits), figure(number_at(r, path + "/stddev"), digits),
+                     figure(number_at(r, path + "/p50"), digits), figure(number_at(r, path + "/p90"), digits),
+                     figure(number_at(r, path + "/p99"), digits), text_at(r, path + "/count"));
 }
 
 std::string acceptance_line(const json& r) {
@@ -70,8 +71,8 @@ std::string summary_text(const json& r, bool colour) {
   out += fmt::format("  kernels                {}-{}, gate {} ({} cells)\n\n", text_at(r, "kernels/arch"),
                      text_at(r, "kernels/content_id"), text_at(r, "kernels/gate/verdict"),
                      text_at(r, "kernels/gate/cells"));
-  out += fmt::format("  {}{:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{}\n", c.dim, "ms", "mean", "stddev", "p50", "p90", "p99", "n",
-                     c.off);
+  out += fmt::format("  {}{:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{}\n", c.dim, "ms", "mean", "stddev", "p50", "p90",
+                     "p99", "n", c.off);
   out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
   out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
   out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);

@@ -37,7 +37,8 @@ TEST_CASE("broken input: a missing shard") {
   const SmallCheckout checkout;
   const fs::path model = checkout.copy_of_model();
   fs::remove(model / "model-00002-of-00003.safetensors");
-  check_refused(checkout, checkout.run({"--weights", model.string()}), "weights/missing-file", "model-00002-of-00003.safetensors");
+  check_refused(checkout, checkout.run({"--weights", model.string()}), "weights/missing-file",
+                "model-00002-of-00003.safetensors");
 }
 
 TEST_CASE("broken input: one flipped byte names the file with both digests") {
@@ -71,7 +72,8 @@ TEST_CASE("broken input: an acceptance length of 9 with seven drafts") {
 TEST_CASE("broken input: an explicit acceptance length without research-only") {
   const SmallCheckout checkout;
   checkout.edit(kMatrix, "  research-only: true\n", "");
-  check_refused(checkout, checkout.run(), "acceptance/explicit-needs-research-only", expected_place(checkout, "source: explicit"));
+  check_refused(checkout, checkout.run(), "acceptance/explicit-needs-research-only",
+                expected_place(checkout, "source: explicit"));
 }
 
 TEST_CASE("broken input: research-only without an authorisation") {
@@ -118,14 +120,17 @@ TEST_CASE("broken input: an entry that does not exist gets the nearest name") {
 TEST_CASE("broken input: an entry for hardware that is not here is refused before anything is started") {
   const SmallCheckout checkout;
   const fs::path source = SWEEPCTL_SOURCE_DIR;
-  fs::copy(source / "matrix", checkout.root() / "matrix", fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-  fs::copy(source / "recipes", checkout.root() / "recipes", fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  fs::copy(source / "matrix", checkout.root() / "matrix",
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  fs::copy(source / "recipes", checkout.root() / "recipes",
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const Ran gpus = checkout.sweepctl({"run", "dsv41flash-fp8-h200-sglang-dspark", "--out", checkout.out().string()});
   if (contains(gpus.output, "run/")) SWEEP_SKIP("this host has the GPUs");
   INFO(gpus.output);
   CHECK(gpus.code == 3);
   CHECK(contains(gpus.output, "[engine/host-lacks-gpus]"));
-  const Ran planned = checkout.sweepctl({"run", "dsv41flash-fp8-h200-sglang-dspark-128k", "--out", checkout.out().string()});
+  const Ran planned =
+      checkout.sweepctl({"run", "dsv41flash-fp8-h200-sglang-dspark-128k", "--out", checkout.out().string()});
   INFO(planned.output);
   CHECK(planned.code == 1);
   CHECK(contains(planned.output, "[run/not-ready]"));

@@ -93,8 +93,9 @@ TEST_CASE("command line: several processes that make the same model at once all 
                                                     (checkout.root() / "model").string()}})
                          .value());
   for (exec::Process& maker : makers) CHECK(maker.wait(std::chrono::minutes(2), {}).value().ok());
-  CHECK(checkout.sweepctl({"weights", "verify", (checkout.root() / "model").string(), "--pin",
-                           (checkout.root() / "matrix/models/embedded-mla-8h.json").string()})
+  CHECK(checkout
+            .sweepctl({"weights", "verify", (checkout.root() / "model").string(), "--pin",
+                       (checkout.root() / "matrix/models/embedded-mla-8h.json").string()})
             .code == 0);
 }
 

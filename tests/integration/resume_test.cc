@@ -56,10 +56,11 @@ const SmallCheckout& reference() {
 
 }  // namespace
 
-TEST_CASE("resume: after a kill -9 at any stage the run ends with the same result and no finished stage is done again") {
-  const std::string stage = GENERATE(as<std::string>(), "plan.json", "weights.json", "kernels.json", "engine.json",
-                                     "requests.partial.jsonl", "requests.jsonl", "measurement.json", "verdict.json",
-                                     "summary.md", "result.json", "SHA256SUMS");
+TEST_CASE(
+    "resume: after a kill -9 at any stage the run ends with the same result and no finished stage is done again") {
+  const std::string stage =
+      GENERATE(as<std::string>(), "plan.json", "weights.json", "kernels.json", "engine.json", "requests.partial.jsonl",
+               "requests.jsonl", "measurement.json", "verdict.json", "summary.md", "result.json", "SHA256SUMS");
   const SmallCheckout checkout;
   {
     auto process = exec::Process::start(checkout.command({"run", kEntry, "--out", checkout.out().string()})).value();
@@ -126,9 +127,9 @@ TEST_CASE("resume: weights that changed meanwhile are verified again, not truste
   const fs::path model = checkout.copy_of_model();
   const std::vector<std::string> arguments = {"--weights", model.string()};
   {
-    auto process =
-        exec::Process::start(checkout.command({"run", kEntry, "--out", checkout.out().string(), "--weights", model.string()}))
-            .value();
+    auto process = exec::Process::start(
+                       checkout.command({"run", kEntry, "--out", checkout.out().string(), "--weights", model.string()}))
+                       .value();
     REQUIRE(wait_for_file(checkout.out() / "kernels.json", process));
     ::kill(process.pid(), SIGKILL);
     REQUIRE(process.wait(1min, {}).has_value());

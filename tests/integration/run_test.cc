@@ -1,6 +1,6 @@
 // The whole line with the embedded engine, and against servers that misbehave.
-#include <csignal>
 #include <fmt/format.h>
+#include <csignal>
 #include <set>
 #include <sstream>
 
@@ -41,7 +41,8 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   CHECK(result["workload"]["measured_requests"] == kSmallRequests);
   CHECK(result["workload"]["output_tokens"] == kSmallOsl * kSmallRequests);
   CHECK(result["acceptance"]["requested"] == 5.7);
-  CHECK(std::abs(result["acceptance"]["realised"].get<double>() - 5.7) <= result["acceptance"]["tolerance"].get<double>());
+  CHECK(std::abs(result["acceptance"]["realised"].get<double>() - 5.7) <=
+        result["acceptance"]["tolerance"].get<double>());
   CHECK(result["kernels"]["library_sha256"] == result["engine"]["server_info"]["kernels"]["sha256"]);
   CHECK(result["weights"]["verified"] == true);
   CHECK(result["power"]["measured"] == false);
@@ -174,7 +175,8 @@ TEST_CASE("run: a server that breaks off leaves no result, and says how") {
     Fault fault;
     const char* text;
   };
-  const Case c = GENERATE(Case{Fault::kReset, "broken-off"}, Case{Fault::kHang, "broken-off"}, Case{Fault::kDieMidway, "broken-off"});
+  const Case c = GENERATE(Case{Fault::kReset, "broken-off"}, Case{Fault::kHang, "broken-off"},
+                          Case{Fault::kDieMidway, "broken-off"});
   const FaultEngine server({.fault = c.fault, .model = "sweepctl/embedded-mla-8h"});
   const SmallCheckout checkout;
   const Ran ran = checkout.run({"--engine-url", server.url(), "--request-timeout", "2"});
@@ -193,7 +195,8 @@ TEST_CASE("run: a server with another model, and no server at all, are told apar
     CHECK(contains(ran.output, "[engine/wrong-model]"));
     CHECK(contains(ran.output, "other/model"));
   }
-  const Ran ran = checkout.sweepctl({"run", kEntry, "--out", (checkout.root() / "second").string(), "--engine-url", "http://127.0.0.1:1"});
+  const Ran ran = checkout.sweepctl(
+      {"run", kEntry, "--out", (checkout.root() / "second").string(), "--engine-url", "http://127.0.0.1:1"});
   CHECK(ran.code == 3);
   CHECK(contains(ran.output, "[engine/not-ready]"));
 }

@@ -38,7 +38,8 @@ SmallCheckout::SmallCheckout(int64_t requests) : folder_(base::TempDir::create()
     edit(file, "isl: 8192", fmt::format("isl: {}", kSmallIsl));
     edit(file, "osl: 256", fmt::format("osl: {}", kSmallOsl));
   }
-  edit("recipes/embedded/mla-8h-dspark-8k256.yaml", "num_prompts_mult: 10", fmt::format("num_prompts_mult: {}", requests));
+  edit("recipes/embedded/mla-8h-dspark-8k256.yaml", "num_prompts_mult: 10",
+       fmt::format("num_prompts_mult: {}", requests));
 }
 
 void SmallCheckout::edit(const std::string& file, const std::string& from, const std::string& to) const {

@@ -40,8 +40,8 @@ class SmallCheckout {
   Ran run(std::vector<std::string> more = {}) const;  // `run --out OUT`
   Ran resume() const;                                 // `run --resume --out OUT`
 
-  std::string text(const std::string& name) const;      // of a file of the bundle
-  nlohmann::json json(const std::string& name) const;   // likewise
+  std::string text(const std::string& name) const;     // of a file of the bundle
+  nlohmann::json json(const std::string& name) const;  // likewise
   bool has(const std::string& name) const;
 
   // A private copy of the generated model.

@@ -31,8 +31,8 @@ enum { FLASHMLA_MAX_HEADS = 128, FLASHMLA_MAX_QUERY_TOKENS = 16 };
 
 typedef enum flashmla_status {
   FLASHMLA_OK = 0,
-  FLASHMLA_INVALID_ARGUMENT = 1,    /* a pointer, shape, stride or range is wrong; flashmla_error_message() says which */
-  FLASHMLA_UNSUPPORTED = 2,         /* well-formed, but this build cannot do it */
+  FLASHMLA_INVALID_ARGUMENT = 1, /* a pointer, shape, stride or range is wrong; flashmla_error_message() says which */
+  FLASHMLA_UNSUPPORTED = 2,      /* well-formed, but this build cannot do it */
   FLASHMLA_WORKSPACE_TOO_SMALL = 3, /* less than flashmla_*_workspace() asked for */
   FLASHMLA_DEVICE_ERROR = 4         /* the device or its runtime failed */
 } flashmla_status;
@@ -60,12 +60,12 @@ typedef enum flashmla_kv_format {
 
 /* A selection of tokens from a paged pool of quantised records. */
 typedef struct flashmla_sparse_kv {
-  const void* pool;           /* [num_pages] pages, `page_stride_bytes` apart; NULL = this cache is not used */
+  const void* pool; /* [num_pages] pages, `page_stride_bytes` apart; NULL = this cache is not used */
   int64_t num_pages;
-  int64_t page_stride_bytes;  /* at least the bytes of one page; upstream pads V4 pages to a multiple of 576 */
-  int32_t page_size;          /* tokens per page, > 0 */
+  int64_t page_stride_bytes; /* at least the bytes of one page; upstream pads V4 pages to a multiple of 576 */
+  int32_t page_size;         /* tokens per page, > 0 */
   flashmla_kv_format format;
-  const int32_t* indices;     /* [batch, s_q, topk] slots; -1 = no token; strides below, in elements */
+  const int32_t* indices; /* [batch, s_q, topk] slots; -1 = no token; strides below, in elements */
   int64_t indices_batch_stride;
   int64_t indices_query_stride;
   int32_t topk;               /* >= 0 */
@@ -114,9 +114,9 @@ typedef struct flashmla_dense_decode_params {
   int32_t page_size;
   const int32_t* block_table; /* [batch, max_pages] page numbers */
   int64_t block_table_stride;
-  int32_t max_pages;          /* entries in one row of block_table */
-  const int32_t* seq_lens;    /* [batch] tokens in the cache, the s_q query tokens included */
-  int32_t causal;             /* not 0: query token i of s_q sees seq_len - (s_q - 1 - i) tokens */
+  int32_t max_pages;       /* entries in one row of block_table */
+  const int32_t* seq_lens; /* [batch] tokens in the cache, the s_q query tokens included */
+  int32_t causal;          /* not 0: query token i of s_q sees seq_len - (s_q - 1 - i) tokens */
 
   float softmax_scale;
 

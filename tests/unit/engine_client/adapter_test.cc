@@ -16,8 +16,8 @@ plan::Job job(plan::Acceptance acceptance) {
   job.osl = 256;
   job.num_draft_tokens = 7;
   job.acceptance = acceptance;
-  job.engine_flags = {{"tp-size", "8"}, {"disable-radix-cache", "true", true}, {"enable-x", "false", true},
-                      {"text", "false"}};
+  job.engine_flags = {
+      {"tp-size", "8"}, {"disable-radix-cache", "true", true}, {"enable-x", "false", true}, {"text", "false"}};
   job.environment = {{"SGLANG_RAGGED_VERIFY_MODE", "static"}};
   return job;
 }
@@ -25,12 +25,13 @@ plan::Job job(plan::Acceptance acceptance) {
 engine::Launch render(std::string_view framework, const plan::Job& job) {
   const engine::Framework* found = engine::find_framework(framework);
   REQUIRE(found != nullptr);
-  return found->render({.job = job,
-                        .model_folder = "/models/m",
-                        .kernel_library = "/cache/lib.so",
-                        .program_folder = "/bin",
-                        .run_folder = "/run",
-                        .seed = 3})
+  return found
+      ->render({.job = job,
+                .model_folder = "/models/m",
+                .kernel_library = "/cache/lib.so",
+                .program_folder = "/bin",
+                .run_folder = "/run",
+                .seed = 3})
       .value();
 }
 

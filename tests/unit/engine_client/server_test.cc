@@ -44,7 +44,8 @@ TEST_CASE("engine: a hostile position label does not make memory grow") {
 }
 
 TEST_CASE("engine: counters survive a round trip through their stage file") {
-  const engine::Counters counters{.drafts = 3, .accepted = 9, .accepted_per_position = {3, 3, 3}, .prefix_cache_hits = 1};
+  const engine::Counters counters{
+      .drafts = 3, .accepted = 9, .accepted_per_position = {3, 3, 3}, .prefix_cache_hits = 1};
   const auto again = engine::counters_from_json(engine::to_json(counters)).value();
   CHECK(again.drafts == 3);
   CHECK(again.accepted_per_position == counters.accepted_per_position);

@@ -37,8 +37,8 @@ class SmallSources {
   fs::path cache() const { return folder_.path() / "cache"; }
 
   diag::Result<gate::KernelBuild> build() {
-    return gate::build_kernels({.arch = gate::Arch::kCpu, .sources = sources(), .cache = cache()}, [](std::string_view) {},
-                               {}, diagnostics);
+    return gate::build_kernels(
+        {.arch = gate::Arch::kCpu, .sources = sources(), .cache = cache()}, [](std::string_view) {}, {}, diagnostics);
   }
 
   diag::Diagnostics diagnostics;
@@ -114,8 +114,9 @@ TEST_CASE("gate: two builders at once make one build") {
     for (gate::KernelBuild& build : builds)
       threads.emplace_back([&build, &small] {
         diag::Diagnostics own;
-        build = gate::build_kernels({.arch = gate::Arch::kCpu, .sources = small.sources(), .cache = small.cache()},
-                                    [](std::string_view) {}, {}, own)
+        build = gate::build_kernels(
+                    {.arch = gate::Arch::kCpu, .sources = small.sources(), .cache = small.cache()},
+                    [](std::string_view) {}, {}, own)
                     .value();
       });
   }
@@ -125,8 +126,9 @@ TEST_CASE("gate: two builders at once make one build") {
 
 TEST_CASE("gate: an architecture without bundled kernels is refused, not replaced") {
   SmallSources small;
-  const auto built = gate::build_kernels({.arch = gate::Arch::kSm90a, .sources = small.sources(), .cache = small.cache()},
-                                         [](std::string_view) {}, {}, small.diagnostics);
+  const auto built = gate::build_kernels(
+      {.arch = gate::Arch::kSm90a, .sources = small.sources(), .cache = small.cache()}, [](std::string_view) {}, {},
+      small.diagnostics);
   REQUIRE_FALSE(built.has_value());
   CHECK(built.error().rule == diag::RuleId::kernels_arch_not_bundled);
   CHECK(contains(built.error().message, "H200"));

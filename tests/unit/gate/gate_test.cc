@@ -53,12 +53,12 @@ TEST_CASE("gate: a failed cell is named") {
 TEST_CASE("gate: whatever is not a clear verdict is a broken gate, never a pass") {
   ScriptedGate scripted;
   const std::string script = GENERATE(
-      std::string("exit 0"),                                                                       // no report
-      std::string("echo '{' > \"$report\""),                                                       // half a report
-      std::string("echo '{\"verdict\":\"pass\",\"cells\":[]}' > \"$report\""),                     // nothing was checked
+      std::string("exit 0"),                                                    // no report
+      std::string("echo '{' > \"$report\""),                                    // half a report
+      std::string("echo '{\"verdict\":\"pass\",\"cells\":[]}' > \"$report\""),  // nothing was checked
       std::string("echo '{\"verdict\":\"fail\",\"cells\":[{\"name\":\"a\",\"verdict\":\"pass\"}]}' > \"$report\""),
       std::string("echo '{\"verdict\":\"pass\",\"cells\":[{\"name\":\"a\"}]}' > \"$report\""),
-      std::string(kPass) + "; exit 3",                                                             // could not run
+      std::string(kPass) + "; exit 3",  // could not run
       std::string("kill -SEGV $$"));
   const auto report = scripted.run(script);
   INFO(script);

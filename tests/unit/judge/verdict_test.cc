@@ -107,11 +107,21 @@ TEST_CASE("judge: one request of 255 tokens makes the run invalid and is named")
 
 TEST_CASE("judge: lengths are checked by usage and by what arrived") {
   Run run;
-  SECTION("8191 prompt tokens") { run.samples[0].prompt_tokens = 8191; }
-  SECTION("usage says 256, 255 arrived") { run.samples[9].received_tokens = 255; }
-  SECTION("what arrived is unknown") { run.samples[1].received_tokens = std::nullopt; }
-  SECTION("usage is missing") { run.samples[1].completion_tokens = std::nullopt; }
-  SECTION("stopped by itself at the right length") { run.samples[1].finish_reason = "stop"; }
+  SECTION("8191 prompt tokens") {
+    run.samples[0].prompt_tokens = 8191;
+  }
+  SECTION("usage says 256, 255 arrived") {
+    run.samples[9].received_tokens = 255;
+  }
+  SECTION("what arrived is unknown") {
+    run.samples[1].received_tokens = std::nullopt;
+  }
+  SECTION("usage is missing") {
+    run.samples[1].completion_tokens = std::nullopt;
+  }
+  SECTION("stopped by itself at the right length") {
+    run.samples[1].finish_reason = "stop";
+  }
   check_only_failure(run, RuleId::judge_lengths, "1 of 10 requests");
 }
 
@@ -159,28 +169,43 @@ TEST_CASE("judge: acceptance that was never read back cannot be valid") {
 TEST_CASE("judge: counters that other requests moved are noticed although the mean is right") {
   Run run;
   run.acceptance = judge::Steps{.steps = 900, .accepted = 4230};
-  check_only_failure(run, RuleId::judge_counters, "counters account for 5130 tokens; these requests explain 2550 to 2620");
+  check_only_failure(run, RuleId::judge_counters,
+                     "counters account for 5130 tokens; these requests explain 2550 to 2620");
 }
 
 TEST_CASE("judge: prefix-cache hits invalidate, by usage or by counter") {
   Run run;
-  SECTION("usage") { run.samples[5].cached_tokens = 64; }
-  SECTION("counter") { run.prefix_cache_hits = 64; }
+  SECTION("usage") {
+    run.samples[5].cached_tokens = 64;
+  }
+  SECTION("counter") {
+    run.prefix_cache_hits = 64;
+  }
   check_only_failure(run, RuleId::judge_prefix_cache, "64");
 }
 
 TEST_CASE("judge: weights must be verified, at the entry's revision") {
   Run run;
-  SECTION("not verified") { run.weights_verified = false; }
-  SECTION("another revision") { run.weights_revision = "r2"; }
+  SECTION("not verified") {
+    run.weights_verified = false;
+  }
+  SECTION("another revision") {
+    run.weights_revision = "r2";
+  }
   check_only_failure(run, RuleId::judge_weights, "verified");
 }
 
 TEST_CASE("judge: the kernels that ran must be the gated ones") {
   Run run;
-  SECTION("gate not passed") { run.gate_passed = false; }
-  SECTION("other bytes were loaded") { run.loaded = "bb"; }
-  SECTION("the engine does not say") { run.loaded.clear(); }
+  SECTION("gate not passed") {
+    run.gate_passed = false;
+  }
+  SECTION("other bytes were loaded") {
+    run.loaded = "bb";
+  }
+  SECTION("the engine does not say") {
+    run.loaded.clear();
+  }
   check_only_failure(run, RuleId::judge_kernels, "kernel");
 }
 

@@ -44,8 +44,9 @@ json document(const plan::Job& job, const judge::Verdict& verdict) {
 
 TEST_CASE("report: the result holds the documented top-level keys") {
   const json result = document(research_job(), {});
-  for (const char* key : {"schema_version", "entry", "point", "engine", "valid", "reasons", "research_only", "scope",
-                          "workload", "acceptance", "latency_ms", "throughput", "weights", "kernels", "power", "provenance"})
+  for (const char* key :
+       {"schema_version", "entry", "point", "engine", "valid", "reasons", "research_only", "scope", "workload",
+        "acceptance", "latency_ms", "throughput", "weights", "kernels", "power", "provenance"})
     CHECK(result.contains(key));
   for (const char* key : {"ttft", "tpot", "itl", "e2el"}) CHECK(result["latency_ms"].contains(key));
 }
