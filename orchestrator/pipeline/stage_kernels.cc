@@ -64,6 +64,7 @@ diag::Result<KernelsOutcome> prepare_kernels(const Line& line) {
   auto report = pass_gate(line, *built);
   if (!report) return diag::fail(std::move(report).error());
   nlohmann::json document = gate::to_json(*built);
+  document.erase("schema_version");  // the stage file has its own
   document["gate"] = {
       {"verdict", "pass"}, {"cells", report->cells}, {"seed", line.options.seed}, {"report", "gate-report.json"}};
   if (auto written = line.folder.write(stage_file::kKernels, document); !written)

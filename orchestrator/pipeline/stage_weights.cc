@@ -85,6 +85,7 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
                           ? fmt::format("delete {} to have it made again", folder->string())
                           : "stage the files again");
   json document = weights::to_json(report);
+  document.erase("schema_version");  // the stage file has its own
   document["folder"] = folder->string();
   document["pin"] = line.job.pin;
   document["generated"] = pin->generator.has_value();
