@@ -85,7 +85,7 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
   std::string format;
   std::string root;
   app.add_option("--format", format, "How results and diagnostics are written")
-      ->check(CLI::IsMember({"human", "json", "github"}))
+      ->check(CLI::IsMember({"human", "json", "github"}).description(""))
       ->type_name("human|json|github")
       ->default_str("human; github where GITHUB_ACTIONS is true");
   app.add_option("--root", root, "The checkout to work on")->type_name("DIR")->default_str("the nearest one upwards");

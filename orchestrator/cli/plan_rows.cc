@@ -93,19 +93,21 @@ void add_common(CLI::App& command, RowArguments& arguments) {
   CLI::Option* none = command.add_flag("--no-evals", arguments.no_evals, "Mark no row for evaluation");
   command.add_flag("--evals-only", arguments.evals_only, "Only rows to evaluate")->excludes(none);
   command.add_flag("--all-evals", arguments.all_evals, "Evaluate every point")->excludes(none);
-  command.add_option("--runner-node-filter", arguments.runner_node_filter, "Rows for the nodes whose name contains this")
+  command
+      .add_option("--runner-node-filter", arguments.runner_node_filter, "Rows for the nodes whose name contains this")
       ->type_name("TEXT");
   command.add_option("--scenario-type", arguments.scenario_types, "Scenario kinds")
-      ->check(CLI::IsMember({"fixed-seq-len", "agentic-coding"}))
+      ->check(CLI::IsMember({"fixed-seq-len", "agentic-coding"}).description(""))
       ->type_name("KIND...");
   command.add_option("--seq-lens", arguments.seq_lens, "Fixed lengths")
-      ->check(CLI::IsMember({"1k1k", "8k1k"}))
+      ->check(CLI::IsMember({"1k1k", "8k1k"}).description(""))
       ->type_name("LENS...");
 }
 
 void add_full_sweep(CLI::App& parent, Action& action) {
   auto arguments = std::make_shared<RowArguments>();
-  CLI::App* command = parent.add_subcommand("full-sweep", "Rows of every entry that the filters leave, as one line of JSON");
+  CLI::App* command =
+      parent.add_subcommand("full-sweep", "Rows of every entry that the filters leave, as one line of JSON");
   add_common(*command, *arguments);
   plan::FullSweep& full = arguments->full;
   command->add_option("--model-prefix", full.model_prefixes, "Beginnings of entry names")->type_name("TEXT...");
@@ -113,7 +115,7 @@ void add_full_sweep(CLI::App& parent, Action& action) {
   command->add_option("--framework", full.frameworks, "Frameworks")->type_name("TEXT...");
   command->add_option("--runner-type", full.runner_types, "Runner labels")->type_name("TEXT...");
   command->add_option("--step-size", full.step_size, "Factor between the concurrencies of a range")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30).description(""))
       ->type_name("N");
   command->add_option("--min-conc", full.min_conc, "Lowest concurrency")->type_name("N");
   command->add_option("--max-conc", full.max_conc, "Highest concurrency")->type_name("N");
@@ -140,7 +142,9 @@ void add_test_config(CLI::App& parent, Action& action) {
   auto arguments = std::make_shared<RowArguments>();
   CLI::App* command = parent.add_subcommand("test-config", "Rows of the named entries, as one line of JSON");
   add_common(*command, *arguments);
-  command->add_option("--config-keys", arguments->test.config_keys, "Entries; * and ? match")->required()->type_name("KEY...");
+  command->add_option("--config-keys", arguments->test.config_keys, "Entries; * and ? match")
+      ->required()
+      ->type_name("KEY...");
   command->add_option("--conc", arguments->test.concurrencies, "Only these concurrencies")->type_name("N...");
   command->callback([arguments, &action] {
     action = [arguments](Context& context) {

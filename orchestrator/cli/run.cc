@@ -202,12 +202,12 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--seed", arguments->seed, "Of prompts, engine and gate cases")->type_name("N");
   command->add_option("--ready-timeout", arguments->ready_timeout_s, "Seconds until the engine must answer")
       ->type_name("S")
-      ->check(CLI::Range(int64_t{1}, int64_t{86400}));
+      ->check(CLI::Range(int64_t{1}, int64_t{86400}).description(""));
   command
       ->add_option("--request-timeout", arguments->request_timeout_s,
                    "Seconds until a request's first token; later tokens must follow within a fifth of it")
       ->type_name("S")
-      ->check(CLI::Range(int64_t{1}, int64_t{86400}));
+      ->check(CLI::Range(int64_t{1}, int64_t{86400}).description(""));
   command->callback(
       [arguments, &action] { action = [arguments](Context& context) { return run(context, *arguments); }; });
 }

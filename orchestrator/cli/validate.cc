@@ -42,7 +42,8 @@ ExitCode validate(const Context& context, const ValidateOptions& options) {
       root, std::vector<std::filesystem::path>(options.paths.begin(), options.paths.end()), kind_of(options.kind));
   context.console.report(validation.diagnostics, validation.sources);
   if (context.console.format() != Format::kJson)
-    context.console.out(fmt::format("{} files, {} matrix entries: {}\n", validation.files, validation.entries,
+    context.console.out(fmt::format("{} file{}, {} matrix entries: {}\n", validation.files,
+                                    validation.files == 1 ? "" : "s", validation.entries,
                                     validation.diagnostics.has_errors() ? "problems found" : "valid"));
   return validation.diagnostics.has_errors() ? ExitCode::kProblems : ExitCode::kGood;
 }
@@ -62,8 +63,8 @@ void add_validate(CLI::App& app, Action& action) {
       "All problems are reported in one run. Exit codes: 0 no errors (warnings allowed), 1 errors.");
   command->add_option("paths", options->paths, "Files or folders; without any, the whole checkout")->type_name("PATH");
   command->add_option("--kind", options->kind, "What the files are, instead of recognising it from their content")
-      ->type_name("KIND")
-      ->check(CLI::IsMember(kind_names()));
+      ->type_name(fmt::format("{}", fmt::join(kind_names(), "|")))
+      ->check(CLI::IsMember(kind_names()).description(""));
   command->callback(
       [options, &action] { action = [options](Context& context) { return validate(context, *options); }; });
 }

@@ -25,14 +25,14 @@ void add_flags(std::vector<std::string>& argv, const std::vector<plan::Setting>&
   }
 }
 
-// Recipe settings that validation has already bound to the entry, from which the adapter sets them.
-std::vector<plan::Setting> without_bound(const std::vector<plan::Setting>& flags) {
-  constexpr std::array<std::string_view, 2> kBound{"num-draft-tokens", "tp-size"};
-  std::vector<plan::Setting> free;
-  std::copy_if(flags.begin(), flags.end(), std::back_inserter(free), [&](const plan::Setting& flag) {
-    return std::find(kBound.begin(), kBound.end(), flag.name) == kBound.end();
+// The recipe's flags without those that the adapter sets itself, from values that validation has bound to the recipe.
+std::vector<plan::Setting> without(const std::vector<plan::Setting>& flags,
+                                   std::span<const std::string_view> set_here) {
+  std::vector<plan::Setting> rest;
+  std::copy_if(flags.begin(), flags.end(), std::back_inserter(rest), [&](const plan::Setting& flag) {
+    return std::find(set_here.begin(), set_here.end(), flag.name) == set_here.end();
   });
-  return free;
+  return rest;
 }
 
 diag::Result<Launch> render_embedded(const LaunchRequest& request) {
@@ -64,7 +64,8 @@ diag::Result<Launch> render_embedded(const LaunchRequest& request) {
     argv.insert(argv.end(),
                 {"--acceptance", "explicit", "--acceptance-length", fmt::format("{}", *job.acceptance.length)});
   }
-  add_flags(argv, without_bound(job.engine_flags));
+  constexpr std::array<std::string_view, 2> kSetHere{"num-draft-tokens", "tp-size"};
+  add_flags(argv, without(job.engine_flags, kSetHere));
   launch.command.environment = recipe_environment(job);
   launch.command.output = request.run_folder / "engine.log";
   return launch;
@@ -92,7 +93,8 @@ diag::Result<Launch> render_sglang(const LaunchRequest& request) {
           "127.0.0.1",
           "--port",
           std::to_string(kPort)};
-  add_flags(argv, job.engine_flags);
+  constexpr std::array<std::string_view, 5> kSetHere{"model-path", "served-model-name", "revision", "host", "port"};
+  add_flags(argv, without(job.engine_flags, kSetHere));
   launch.command.environment = recipe_environment(job);
   if (job.acceptance.source != plan::AcceptanceSource::kMeasured && job.acceptance.length) {
     launch.command.environment.emplace_back("SGLANG_SIMULATE_ACC_LEN", fmt::format("{}", *job.acceptance.length));

@@ -10,6 +10,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/base/file.h"
@@ -137,7 +140,9 @@ diag::Result<base::Done> compile(const BuildRequest& request, const KernelBuild&
                fmt::format("-DFLASHMLA_ARCH={}", arch_info(request.arch).name)},
       .output = log};
   if (auto done = run_step(configure, kConfigureLimit, stop); !done) return done;
-  const exec::CommandSpec make{.argv = {"cmake", "--build", work.string(), "--parallel"}, .output = log};
+  const exec::CommandSpec make{.argv = {"cmake", "--build", work.string(), "--parallel",
+                                        std::to_string(std::max(1U, std::thread::hardware_concurrency()))},
+                               .output = log};
   return run_step(make, kCompileLimit, stop);
 }
 
@@ -169,6 +174,32 @@ diag::Result<base::Done> publish(KernelBuild& build, const fs::path& work, const
   return base::Done{};
 }
 
+diag::Result<base::FileDescriptor> lock_folder(const fs::path& folder, const Progress& progress,
+                                               const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kPollInterval{50};
+  base::FileDescriptor lock(::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!lock.is_open())
+    return diag::fail(RuleId::file_unwritable, base::IoError{"open", folder / ".lock", errno}.text(),
+                      "name another folder with SWEEPCTL_CACHE");
+  bool told = false;
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (stop.stop_requested())
+      return diag::fail(RuleId::exec_interrupted, "interrupted while waiting for another kernel build");
+    if (!std::exchange(told, true)) progress("waiting for another process that builds kernels");
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return lock;
+}
+
+// Folders of builders that were killed. Called under the lock, so nobody works in them.
+void remove_abandoned_work(const fs::path& parent) {
+  std::error_code error;
+  std::vector<fs::path> abandoned;
+  for (fs::directory_iterator item(parent, error), end; !error && item != end; item.increment(error))
+    if (item->path().filename().string().starts_with("sweepctl-")) abandoned.push_back(item->path());
+  for (const fs::path& path : abandoned) fs::remove_all(path, error);
+}
+
 }  // namespace
 
 diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progress& progress,
@@ -196,9 +227,9 @@ diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progr
   if (auto made = base::make_directories(parent); !made)
     return diag::fail(RuleId::file_unwritable, made.error().text(), "name another folder with SWEEPCTL_CACHE");
   // One builder at a time: a second one waits and then finds the first one's result.
-  const base::FileDescriptor lock(::open((parent / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  while (lock.is_open() && ::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR && !stop.stop_requested()) {
-  }
+  const auto lock = lock_folder(parent, progress, stop);
+  if (!lock) return diag::fail(lock.error());
+  remove_abandoned_work(parent);
 
   build.found = take_from_cache(build, diagnostics);
   if (!build.found) {

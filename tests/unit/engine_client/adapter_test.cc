@@ -16,8 +16,11 @@ plan::Job job(plan::Acceptance acceptance) {
   job.osl = 256;
   job.num_draft_tokens = 7;
   job.acceptance = acceptance;
-  job.engine_flags = {
-      {"tp-size", "8"}, {"disable-radix-cache", "true", true}, {"enable-x", "false", true}, {"text", "false"}};
+  job.engine_flags = {{"tp-size", "8"},
+                      {"disable-radix-cache", "true", true},
+                      {"enable-x", "false", true},
+                      {"text", "false"},
+                      {"revision", "r"}};
   job.environment = {{"SGLANG_RAGGED_VERIFY_MODE", "static"}};
   return job;
 }
@@ -71,6 +74,7 @@ TEST_CASE("engine: recipe flags become arguments; a switch is a bare flag or not
   CHECK(std::count(launch.command.argv.begin(), launch.command.argv.end(), "--disable-radix-cache") == 1);
   CHECK(std::count(launch.command.argv.begin(), launch.command.argv.end(), "--enable-x") == 0);
   CHECK(has(launch.command.argv, {"--text", "false"}));
+  CHECK(std::count(launch.command.argv.begin(), launch.command.argv.end(), "--revision") == 1);
 }
 
 TEST_CASE("engine: an unknown framework has no adapter") {

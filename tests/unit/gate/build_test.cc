@@ -1,5 +1,9 @@
 #include "orchestrator/gate/build.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -122,6 +126,33 @@ TEST_CASE("gate: two builders at once make one build") {
   }
   CHECK(builds[0].found != builds[1].found);
   CHECK(builds[0].library_sha256 == builds[1].library_sha256);
+}
+
+TEST_CASE("gate: what a killed builder left behind is removed by the next one") {
+  SmallSources small;
+  put(small.cache() / "kernels" / "sweepctl-abc123" / "make" / "half", "x");
+  REQUIRE(small.build().has_value());
+  CHECK_FALSE(fs::exists(small.cache() / "kernels" / "sweepctl-abc123"));
+}
+
+TEST_CASE("gate: waiting for another builder can be interrupted") {
+  SmallSources small;
+  REQUIRE(small.build().has_value());
+  const int holder = ::open((small.cache() / "kernels" / ".lock").c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(::flock(holder, LOCK_EX) == 0);
+  std::stop_source source;
+  bool told = false;
+  const auto built = gate::build_kernels(
+      {.arch = gate::Arch::kCpu, .sources = small.sources(), .cache = small.cache()},
+      [&](std::string_view text) {
+        told = contains(text, "waiting");
+        source.request_stop();
+      },
+      source.get_token(), small.diagnostics);
+  ::close(holder);
+  CHECK(told);
+  REQUIRE_FALSE(built.has_value());
+  CHECK(built.error().rule == diag::RuleId::exec_interrupted);
 }
 
 TEST_CASE("gate: an architecture without bundled kernels is refused, not replaced") {

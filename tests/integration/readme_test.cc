@@ -1,0 +1,53 @@
+// The README shows real output: what it prints about the broken entry is what validate prints.
+#include "orchestrator/base/file.h"
+#include "tests/integration/small_checkout.h"
+#include "tests/support/catch.h"
+
+using namespace sweep;
+using namespace sweep::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string readme() {
+  return base::read_file(fs::path(SWEEPCTL_SOURCE_DIR) / "README.md").value();
+}
+
+}  // namespace
+
+TEST_CASE("readme: the broken entry gives exactly the diagnostics that are shown") {
+  const SmallCheckout checkout;
+  const fs::path source = SWEEPCTL_SOURCE_DIR;
+  for (const char* file : {"matrix/embedded.yaml", "recipes/embedded/mla-8h-dspark-8k256.yaml"})
+    fs::copy(source / file, checkout.root() / file, fs::copy_options::overwrite_existing);
+  checkout.edit("matrix/embedded.yaml", "length: 5.7", "length: 9");
+  checkout.edit("matrix/embedded.yaml", "  precision: fp8", "  precison: fp8");
+  checkout.edit("matrix/embedded.yaml", "osl: 256", "osl: 1e3");
+  const Ran ran = checkout.sweepctl({"validate"});
+  CHECK(ran.code == 1);
+  const std::string text = readme();
+  const size_t begin = text.find("```\n") + 4;
+  const std::string shown = text.substr(begin, text.find("```\n", begin) - begin);
+  INFO(ran.output);
+  CHECK(contains(ran.output, shown));
+}
+
+TEST_CASE("readme: every sub-command that is named exists and has help") {
+  const SmallCheckout checkout;
+  const std::string text = readme();
+  int named = 0;
+  for (size_t at = text.find("| `sweepctl "); at != std::string::npos; at = text.find("| `sweepctl ", at + 1)) {
+    const size_t begin = at + std::string("| `sweepctl ").size();
+    const std::string command = text.substr(begin, text.find_first_of(" `", begin) - begin);
+    INFO(command);
+    CHECK(checkout.sweepctl({command, "--help"}).code == 0);
+    ++named;
+  }
+  CHECK(named >= 7);
+}
+
+TEST_CASE("readme: the pinned revision that is shown is the matrix's") {
+  const std::string matrix = base::read_file(fs::path(SWEEPCTL_SOURCE_DIR) / "matrix/embedded.yaml").value();
+  const size_t begin = matrix.find("revision: \"") + std::string("revision: \"").size();
+  CHECK(contains(readme(), matrix.substr(begin, 40)));
+}
