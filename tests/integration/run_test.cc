@@ -49,6 +49,35 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   CHECK(result["latency_ms"]["ttft"]["count"] == kSmallRequests);
 }
 
+TEST_CASE("run: measured acceptance is reported, with no value to meet") {
+  const SmallCheckout checkout;
+  checkout.edit("matrix/embedded.yaml", "acceptance: { source: explicit, length: 5.7 }",
+                "acceptance: { source: measured }");
+  const Ran ran = checkout.run();
+  INFO(ran.output);
+  REQUIRE(ran.code == 0);
+  const nlohmann::json acceptance = checkout.json("result.json")["acceptance"];
+  CHECK(acceptance["source"] == "measured");
+  CHECK(acceptance["requested"].is_null());
+  CHECK(acceptance["tolerance"].is_null());
+  CHECK(acceptance["realised"].get<double>() > 1.0);
+  CHECK(acceptance["realised"].get<double>() < 8.0);
+  CHECK(contains(checkout.text("engine.json"), "--acceptance measured"));
+}
+
+TEST_CASE("run: several requests in flight keep their exact lengths") {
+  const SmallCheckout checkout;
+  checkout.edit("matrix/embedded.yaml", "conc-list: [1]", "conc-list: [1, 3]");
+  checkout.edit("recipes/embedded/mla-8h-dspark-8k256.yaml", "concurrencies: [1]", "concurrencies: [1, 3]");
+  const Ran ran = checkout.run({"--conc", "3"});
+  INFO(ran.output);
+  REQUIRE(ran.code == 0);
+  const nlohmann::json result = checkout.json("result.json");
+  CHECK(result["workload"]["concurrency"] == 3);
+  CHECK(result["workload"]["measured_requests"] == 3 * kSmallRequests);
+  CHECK(result["valid"] == true);
+}
+
 TEST_CASE("run: the bundle's sums are right and cover every file of it") {
   const SmallCheckout checkout;
   REQUIRE(checkout.run().code == 0);
