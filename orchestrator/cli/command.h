@@ -10,7 +10,7 @@
 #include "orchestrator/cli/exit_code.h"
 #include "orchestrator/diag/diagnostic.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library names it
 class App;
 }
 

@@ -49,8 +49,11 @@ case ${1:-} in
       git ls-files --others --exclude-standard -- '*.cc'
     } | sort -u)
     ((${#files[@]} > 0)) || { echo "nothing changed since ${base:0:12}"; exit 0; }
-    # GCC's names of warnings are unknown to clang.
-    printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" "$tool" --quiet -p "$folder" \
+    # Clang knows neither GCC's precompiled headers nor the names of its warnings.
+    commands=$(mktemp -d) || exit 1
+    trap 'rm -rf "$commands"' EXIT
+    sed -E 's/-Winvalid-pch|-include [^ ]*cmake_pch\.hxx//g' "$folder/compile_commands.json" >"$commands/compile_commands.json"
+    printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" "$tool" --quiet -p "$commands" \
       --extra-arg=-Wno-unknown-warning-option || exit 1
     ;;
   shell)

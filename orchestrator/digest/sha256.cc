@@ -58,7 +58,7 @@ base::Expected<std::string, base::IoError> sha256_file(const std::filesystem::pa
   base::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_open()) return base::Unexpected{base::IoError{"open", path, errno}};
   Sha256 hash;
-  std::vector<char> buffer(256 * 1024);  // the fastest size for read + EVP here, measured 64 KiB to 8 MiB
+  std::vector<char> buffer(size_t{256} * 1024);  // the fastest size for read + EVP here, measured 64 KiB to 8 MiB
   while (true) {
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
     if (got < 0) {
