@@ -7,6 +7,7 @@
 #include "orchestrator/base/file.h"
 #include "orchestrator/plan/rows.h"
 #include "tests/support/catch.h"
+#include "tests/support/test_dir.h"
 
 using namespace sweep;
 namespace fs = std::filesystem;
@@ -15,11 +16,8 @@ using nlohmann::json;
 namespace {
 
 fs::path peer_folder() {
-  for (const char* up : {"..", "../.."}) {
-    const fs::path folder = fs::path(SWEEP_SOURCE_DIR) / up / "shared" / "data" / "inferencex";
-    if (fs::exists(folder)) return folder;
-  }
-  return {};
+  const fs::path data = test::reference_data();
+  return data.empty() ? fs::path() : data / "inferencex";
 }
 
 json read_json(const fs::path& path) {

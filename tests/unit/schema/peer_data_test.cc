@@ -3,19 +3,16 @@
 
 #include "orchestrator/schema/checkout.h"
 #include "tests/support/catch.h"
+#include "tests/support/test_dir.h"
 
 using namespace sweep;
 namespace fs = std::filesystem;
 
 namespace {
 
-// Beside the checkout, or beside the folder of worktrees that holds it.
 fs::path peer_folder() {
-  for (const char* up : {"..", "../.."}) {
-    const fs::path folder = fs::path(SWEEP_SOURCE_DIR) / up / "shared" / "data" / "inferencex";
-    if (fs::exists(folder)) return folder;
-  }
-  return {};
+  const fs::path data = test::reference_data();
+  return data.empty() ? fs::path() : data / "inferencex";
 }
 
 std::map<std::string, size_t> count_by_rule(const diag::Diagnostics& out) {
