@@ -12,6 +12,8 @@
 #ifndef FLASHMLA_FLASHMLA_H
 #define FLASHMLA_FLASHMLA_H
 
+/* NOLINTBEGIN(modernize-deprecated-headers,readability-identifier-naming): a C header, with a C library's names */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -176,5 +178,7 @@ FLASHMLA_API const char* flashmla_status_text(flashmla_status status);
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-deprecated-headers,readability-identifier-naming) */
 
 #endif /* FLASHMLA_FLASHMLA_H */

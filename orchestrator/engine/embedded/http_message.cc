@@ -153,7 +153,7 @@ std::optional<HttpError> HttpRequestParser::parse_head(std::string_view head) {
 }
 
 std::optional<HttpError> HttpRequestParser::parse_request_line(std::string_view line, HttpRequest& request) {
-  constexpr size_t kMostTarget = 8 * 1024;
+  constexpr size_t kMostTarget = size_t{8} * 1024;
   const size_t first = line.find(' ');
   const size_t second = first == std::string_view::npos ? first : line.find(' ', first + 1);
   if (second == std::string_view::npos || line.find(' ', second + 1) != std::string_view::npos) {

@@ -33,8 +33,8 @@ std::string_view http_reason(int status);
 class HttpRequestParser {
  public:
   struct Limits {
-    size_t header_bytes = 32 * 1024;  // request line included
-    size_t body_bytes = 16 * 1024 * 1024;
+    size_t header_bytes = size_t{32} * 1024;  // request line included
+    size_t body_bytes = size_t{16} * 1024 * 1024;
   };
 
   HttpRequestParser() = default;
