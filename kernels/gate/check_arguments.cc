@@ -57,8 +57,8 @@ std::vector<BadCall<Params>> common_bad_calls() {
 std::vector<BadCall<Sparse>> sparse_bad_calls() {
   constexpr auto kInvalid = FLASHMLA_INVALID_ARGUMENT;
   std::vector<BadCall<Sparse>> calls = common_bad_calls<Sparse>();
-  static const int32_t kTooLong[2] = {1, 1000};
-  static const int32_t kNegative[2] = {1, -1};
+  static constexpr int32_t kTooLong[2] = {1, 1000};
+  static constexpr int32_t kNegative[2] = {1, -1};
   const std::vector<BadCall<Sparse>> more = {
       {"pool null", kInvalid, [](Sparse& p) { p.main.pool = nullptr; }},
       {"indices null", kInvalid, [](Sparse& p) { p.main.indices = nullptr; }},
@@ -80,8 +80,8 @@ std::vector<BadCall<Sparse>> sparse_bad_calls() {
 std::vector<BadCall<Dense>> dense_bad_calls() {
   constexpr auto kInvalid = FLASHMLA_INVALID_ARGUMENT;
   std::vector<BadCall<Dense>> calls = common_bad_calls<Dense>();
-  static const int32_t kTooLong[2] = {1, 1 << 20};
-  static const int32_t kNegative[2] = {1, -1};
+  static constexpr int32_t kTooLong[2] = {1, 1 << 20};
+  static constexpr int32_t kNegative[2] = {1, -1};
   const std::vector<BadCall<Dense>> more = {
       {"kv null", kInvalid, [](Dense& p) { p.kv = nullptr; }},
       {"block table null", kInvalid, [](Dense& p) { p.block_table = nullptr; }},

@@ -102,7 +102,7 @@ Comparison compare(const Case& one, const Problem& problem, const Outputs& outpu
   for (int32_t b = 0; b < one.batch; ++b) {
     for (int32_t t = 0; t < one.s_q; ++t) {
       for (int32_t h = 0; h < one.num_heads; ++h) {
-        comparison.compare({b, t, h}, reference[static_cast<size_t>(b * one.s_q + t)][static_cast<size_t>(h)]);
+        comparison.compare({b, t, h}, reference[static_cast<size_t>(int64_t{b} * one.s_q + t)][static_cast<size_t>(h)]);
       }
     }
   }
@@ -115,6 +115,7 @@ std::string first_difference(const Case& one, const Problem& problem, const Outp
     for (int32_t t = 0; t < one.s_q; ++t) {
       for (int32_t h = 0; h < one.num_heads; ++h) {
         const auto lse = static_cast<size_t>(problem.lse_at(r, t, h));
+        // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are to be equal, NaN and -0 included
         if (std::memcmp(&a.lse[lse], &b.lse[lse], sizeof(float)) != 0) {
           return text("lse[%d, %d, %d] is %.9g, then %.9g", r, t, h, static_cast<double>(a.lse[lse]),
                       static_cast<double>(b.lse[lse]));

@@ -130,6 +130,7 @@ void Problem::make_dense(const Case& one) {
 
   // A random order of the pages; entries behind the last one a request needs are garbage.
   std::vector<int32_t> order;
+  order.reserve(static_cast<size_t>(num_pages));
   for (int32_t page = 0; page < num_pages; ++page) order.push_back(page);
   for (size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[static_cast<size_t>(random.integer(0, static_cast<int32_t>(i) - 1))]);

@@ -60,6 +60,7 @@ std::vector<Row> attend_heads(const Params& params, const Tokens& keys, int32_t 
     const uint16_t* q =
         params.q + batch * params.q_batch_stride + token * params.q_token_stride + head * params.q_head_stride;
     std::vector<double> query;
+    query.reserve(static_cast<size_t>(params.d_qk));
     for (int32_t i = 0; i < params.d_qk; ++i) query.push_back(bf16_value(q[i]));
     rows.push_back(attend(query, keys, params.softmax_scale, sinks != nullptr ? sinks + head : nullptr));
   }
@@ -133,6 +134,7 @@ std::vector<Row> dense_decode(const flashmla_dense_decode_params& params, int32_
     const uint16_t* stored =
         params.kv + page * params.kv_page_stride + position % params.page_size * params.kv_token_stride;
     std::vector<double> values;
+    values.reserve(static_cast<size_t>(params.d_qk));
     for (int32_t i = 0; i < params.d_qk; ++i) values.push_back(bf16_value(stored[i]));
     tokens.push_back(std::move(values));
   }

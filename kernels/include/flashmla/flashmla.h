@@ -12,7 +12,7 @@
 #ifndef FLASHMLA_FLASHMLA_H
 #define FLASHMLA_FLASHMLA_H
 
-/* NOLINTBEGIN(modernize-deprecated-headers,readability-identifier-naming): a C header, with a C library's names */
+/* NOLINTBEGIN(readability-identifier-naming): a C header, with a C library's names */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -179,6 +179,6 @@ FLASHMLA_API const char* flashmla_status_text(flashmla_status status);
 }
 #endif
 
-/* NOLINTEND(modernize-deprecated-headers,readability-identifier-naming) */
+/* NOLINTEND(readability-identifier-naming) */
 
 #endif /* FLASHMLA_FLASHMLA_H */

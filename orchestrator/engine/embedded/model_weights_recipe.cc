@@ -210,7 +210,7 @@ Tensor make_tensor(const TensorSpec& spec, const ModelConfig& config, uint64_t s
     writer.drafter_input();
   } else if (ends_with(name, "o_b_proj.weight")) {
     writer.residual(2.0);
-  } else if (name == "dspark.mlp.down_proj.weight") {
+  } else if (name == "dspark.mlp.down_proj.weight" || name == "dspark.position_embeddings.weight") {
     writer.residual(0.25);
   } else if (ends_with(name, "down_proj.weight")) {
     writer.residual(1.0);
@@ -222,8 +222,6 @@ Tensor make_tensor(const TensorSpec& spec, const ModelConfig& config, uint64_t s
     writer.constant(1.0);
   } else if (ends_with(name, "attn_sink") || ends_with(name, "position_bias")) {
     writer.scatter(0.5);
-  } else if (name == "dspark.position_embeddings.weight") {
-    writer.residual(0.25);
   } else {
     writer.linear(1.0);
   }
