@@ -71,8 +71,8 @@ diag::Result<RunningEngine> RunningEngine::start(const Launch& launch, std::chro
                     fmt::format("read {}, or allow more time with --ready-timeout", log));
 }
 
-std::optional<diag::Diagnostic> RunningEngine::death() {
-  const auto status = process_.poll();
+std::optional<diag::Diagnostic> RunningEngine::death(milliseconds patience) {
+  const auto status = process_.wait(patience, {});
   if (!status) return std::nullopt;
   return died(*status, log_);
 }

@@ -21,8 +21,9 @@ class RunningEngine {
   const std::string& base_url() const { return base_url_; }
   pid_t pid() const { return process_.pid(); }
 
-  // The diagnostic of an engine that ended by itself; nothing while it runs.
-  std::optional<diag::Diagnostic> death();
+  // The diagnostic of an engine that ended by itself; nothing if it still runs after `patience`. A dying process closes
+  // its connections before it can be seen as ended, so after a broken connection a moment's patience is needed.
+  std::optional<diag::Diagnostic> death(std::chrono::milliseconds patience);
 
   // Ends the whole process group, gently first.
   void stop();

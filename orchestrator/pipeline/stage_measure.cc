@@ -142,8 +142,10 @@ std::optional<diag::Diagnostic> broken_off(const loadgen::Measurement& m, Server
   if (m.cancelled)
     return diag::make(RuleId::exec_interrupted, "interrupted during the measurement",
                       fmt::format("continue with --resume --out {}", folder.path().string()));
+  constexpr std::chrono::seconds kPatience{2};
+  const bool incomplete = m.not_sent != 0 || m.problems.has_errors();
   if (server.engine)
-    if (auto death = server.engine->death()) return death;
+    if (auto death = server.engine->death(incomplete ? kPatience : std::chrono::seconds(0))) return death;
   if (m.not_sent == 0) return std::nullopt;
   diag::Diagnostic diagnostic = diag::make(
       RuleId::run_broken_off, fmt::format("the measurement was broken off with {} requests not sent", m.not_sent),
