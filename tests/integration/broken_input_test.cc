@@ -55,8 +55,6 @@ TEST_CASE("broken input: one flipped byte names the file with both digests") {
 
 TEST_CASE("broken input: another revision than the pin's") {
   const SmallCheckout checkout;
-  checkout.edit(kMatrix, "revision: \"", "revision: \"0000000000");
-  checkout.edit(kMatrix, "revision: \"0000000000", "revision: \"");
   const std::string text = base::read_file(checkout.root() / kMatrix).value();
   const size_t at = text.find("revision: \"") + std::string("revision: \"").size();
   checkout.edit(kMatrix, text.substr(at, 40), std::string(40, 'd'));

@@ -125,7 +125,6 @@ TEST_CASE("resume: what a broken-off measurement recorded is kept apart") {
 TEST_CASE("resume: weights that changed meanwhile are verified again, not trusted") {
   const SmallCheckout checkout(300);
   const fs::path model = checkout.copy_of_model();
-  const std::vector<std::string> arguments = {"--weights", model.string()};
   {
     auto process = exec::Process::start(
                        checkout.command({"run", kEntry, "--out", checkout.out().string(), "--weights", model.string()}))
