@@ -10,6 +10,7 @@
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/cli/command.h"
 #include "orchestrator/cli/interrupt.h"
+#include "orchestrator/diag/rules/cli.h"
 
 namespace sweep::cli {
 
@@ -71,7 +72,7 @@ ExitCode usage_error(const CLI::App& app, const CLI::ParseError& error, const Co
     if (const auto near = base::nearest(word.substr(0, word.find('=')), views))
       help = fmt::format("did you mean \"{}\"? {}", *near, help);
   }
-  context.console.report(diag::make(diag::RuleId::cli_usage, message, help));
+  context.console.report(diag::make(diag::rule::cli_usage, message, help));
   return ExitCode::kUsage;
 }
 

@@ -9,6 +9,7 @@
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/cli/command.h"
 #include "orchestrator/diag/rules.h"
+#include "orchestrator/diag/rules/cli.h"
 
 namespace sweep::cli {
 
@@ -43,16 +44,17 @@ std::string wrapped(std::string_view text, size_t width) {
 ExitCode list_rules(const Context& context) {
   if (context.console.format() == Format::kJson) {
     nlohmann::json list = nlohmann::json::array();
-    for (const diag::RuleInfo& rule : diag::rules())
-      list.push_back({{"rule", rule.slug},
-                      {"severity", diag::severity_name(rule.severity)},
-                      {"summary", rule.summary},
-                      {"explanation", rule.explanation}});
+    for (const diag::RuleInfo* rule : diag::rules())
+      list.push_back({{"rule", rule->slug},
+                      {"severity", diag::severity_name(rule->severity)},
+                      {"summary", rule->summary},
+                      {"explanation", rule->explanation}});
     context.console.out(list.dump(2) + "\n");
     return ExitCode::kGood;
   }
-  for (const diag::RuleInfo& rule : diag::rules())
-    context.console.out(fmt::format("{:<36} {:<8} {}\n", rule.slug, diag::severity_name(rule.severity), rule.summary));
+  for (const diag::RuleInfo* rule : diag::rules())
+    context.console.out(
+        fmt::format("{:<36} {:<8} {}\n", rule->slug, diag::severity_name(rule->severity), rule->summary));
   return ExitCode::kGood;
 }
 
@@ -61,12 +63,11 @@ ExitCode explain(const Context& context, const ExplainOptions& options) {
   const diag::RuleInfo* rule = diag::find_rule(options.rule);
   if (rule == nullptr) {
     std::vector<std::string_view> slugs;
-    for (const diag::RuleInfo& known : diag::rules()) slugs.push_back(known.slug);
+    for (const diag::RuleInfo* known : diag::rules()) slugs.push_back(known->slug);
     const auto near = base::nearest(options.rule, slugs);
-    return fail(
-        context,
-        diag::make(diag::RuleId::cli_unknown_rule, fmt::format("no rule is called \"{}\"", options.rule),
-                   near ? fmt::format("did you mean \"{}\"?", *near) : "`sweepctl explain --list` prints all rules"));
+    return fail(context, diag::make(diag::rule::cli_unknown_rule, fmt::format("no rule is called \"{}\"", options.rule),
+                                    near ? fmt::format("did you mean \"{}\"?", *near)
+                                         : "`sweepctl explain --list` prints all rules"));
   }
   context.console.out(fmt::format("{} ({})\n{}\n\n{}\n", rule->slug, diag::severity_name(rule->severity), rule->summary,
                                   wrapped(rule->explanation, 100)));

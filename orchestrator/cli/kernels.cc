@@ -9,6 +9,8 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/cli/command.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/kernels.h"
 #include "orchestrator/gate/arch.h"
 #include "orchestrator/gate/build.h"
 #include "orchestrator/gate/gate.h"
@@ -28,7 +30,7 @@ diag::Result<gate::KernelBuild> build(const Context& context, const KernelsOptio
                                       const pipeline::Locations& locations) {
   const auto arch = gate::parse_arch(options.arch);
   if (!arch)
-    return diag::fail(diag::RuleId::kernels_unknown_arch, fmt::format("no kernel architecture \"{}\"", options.arch),
+    return diag::fail(diag::rule::kernels_unknown_arch, fmt::format("no kernel architecture \"{}\"", options.arch),
                       "one of cpu, sm_90a, sm_100a, sm_103a");
   diag::Diagnostics diagnostics;
   auto built = gate::build_kernels(
@@ -72,7 +74,7 @@ ExitCode run_gate(const Context& context, const KernelsOptions& options) {
   if (!made) return fail(context, made.error());
   const std::filesystem::path folder = locations->cache / "gate";
   if (const auto done = base::make_directories(folder); !done)
-    return fail(context, diag::make(diag::RuleId::file_unwritable, done.error().text()));
+    return fail(context, diag::make(diag::rule::file_unwritable, done.error().text()));
   const auto report = gate::run_gate(*made,
                                      {.program = locations->programs / "flashmla-gate",
                                       .full = !options.quick,

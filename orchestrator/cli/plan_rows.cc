@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "orchestrator/cli/command.h"
+#include "orchestrator/diag/rules/cli.h"
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/pipeline/locations.h"
 #include "orchestrator/plan/rows.h"
 #include "orchestrator/schema/checkout.h"
@@ -61,7 +63,7 @@ diag::Result<schema::Checkout> load(const Context& context, const RowArguments& 
 void demote_unknown_runners(diag::Diagnostics& diagnostics) {
   diag::Diagnostics kept;
   for (diag::Diagnostic diagnostic : diagnostics.items()) {
-    if (diagnostic.rule == diag::RuleId::matrix_unknown_runner) diagnostic.severity = diag::Severity::kWarning;
+    if (diagnostic.rule == diag::rule::matrix_unknown_runner) diagnostic.severity = diag::Severity::kWarning;
     kept.add(std::move(diagnostic));
   }
   diagnostics = std::move(kept);
@@ -127,8 +129,8 @@ void add_full_sweep(CLI::App& parent, Action& action) {
     action = [arguments](Context& context) {
       plan::FullSweep options = arguments->full;
       if (options.min_conc && options.max_conc && *options.min_conc > *options.max_conc)
-        return fail(context, diag::make(diag::RuleId::cli_usage, fmt::format("--min-conc {} is above --max-conc {}",
-                                                                             *options.min_conc, *options.max_conc)));
+        return fail(context, diag::make(diag::rule::cli_usage, fmt::format("--min-conc {} is above --max-conc {}",
+                                                                           *options.min_conc, *options.max_conc)));
       options.filter = filter_of(*arguments);
       options.single_node = arguments->single_node || !arguments->multi_node;
       options.multi_node = arguments->multi_node || !arguments->single_node;

@@ -16,6 +16,8 @@
 #include "orchestrator/base/file.h"
 #include "orchestrator/cli/command.h"
 #include "orchestrator/cli/terminal_progress.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/run.h"
 #include "orchestrator/pipeline/entries.h"
 #include "orchestrator/pipeline/locations.h"
 #include "orchestrator/pipeline/run.h"
@@ -27,7 +29,7 @@ namespace sweep::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr const char* kMainJobFramework = "embedded";
 
@@ -74,7 +76,7 @@ diag::Result<fs::path> folder_of(const plan::Job& job, const RunArguments& argum
   if (!arguments.out.empty()) return only_one ? fs::path(arguments.out) : fs::path(arguments.out) / job_name(job);
   if (!arguments.resume) return fs::path("runs") / fmt::format("{}-{}", job_name(job), compact_time());
   if (auto folder = newest_unfinished(job)) return std::move(*folder);
-  return diag::fail(RuleId::run_nothing_to_resume,
+  return diag::fail(rule::run_nothing_to_resume,
                     fmt::format("no unfinished run of \"{}\" under runs/ in this folder", job_name(job)),
                     "name its folder with --out DIR");
 }
@@ -101,8 +103,7 @@ void append_step_summary(const Context& context, const nlohmann::json& result) {
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if (std::fclose(file) == 0 && written) return;
   }
-  context.console.report(
-      diag::make(RuleId::file_unwritable, fmt::format("cannot append to the step summary {}", path)));
+  context.console.report(diag::make(rule::file_unwritable, fmt::format("cannot append to the step summary {}", path)));
 }
 
 ExitCode run_one(const Context& context, const plan::Job& job, const pipeline::RunOptions& options,
@@ -153,7 +154,7 @@ ExitCode run(Context& context, const RunArguments& arguments) {
   const std::vector<plan::Job> jobs = chosen(std::move(loaded.jobs), arguments);
   if (jobs.empty())
     return fail(context,
-                diag::make(RuleId::run_no_entry, "no entry has a point to run with these names and concurrencies",
+                diag::make(rule::run_no_entry, "no entry has a point to run with these names and concurrencies",
                            "`sweepctl doctor` lists the entries"));
   ExitCode code = ExitCode::kGood;
   for (const plan::Job& job : jobs) {

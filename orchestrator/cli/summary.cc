@@ -8,6 +8,7 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/cli/command.h"
+#include "orchestrator/diag/rules/file.h"
 #include "orchestrator/report/result.h"
 #include "orchestrator/report/summary.h"
 
@@ -26,12 +27,12 @@ ExitCode summarise(const Context& context, const SummaryOptions& options) {
   if (std::filesystem::is_directory(path, error)) path /= "result.json";
   const auto text = base::read_file(path);
   if (!text)
-    return fail(context, diag::make(diag::RuleId::file_unreadable, text.error().text(),
+    return fail(context, diag::make(diag::rule::file_unreadable, text.error().text(),
                                     "name a finished run's folder; `sweepctl run --resume --out DIR` finishes one"));
   const auto result = nlohmann::json::parse(*text, nullptr, false);
   const auto version = result.is_object() ? result.find("schema_version") : result.end();
   if (!result.is_object() || version == result.end() || *version != report::kResultVersion)
-    return fail(context, diag::make_at(diag::RuleId::file_malformed, {.file = path.string()},
+    return fail(context, diag::make_at(diag::rule::file_malformed, {.file = path.string()},
                                        fmt::format("not a result of schema_version {}", report::kResultVersion)));
   if (context.console.format() == Format::kJson)
     context.console.out(result.dump(2) + "\n");

@@ -5,13 +5,21 @@
 
 namespace sweep::diag {
 
+namespace rule {
+using enum Severity;
+#define SWEEP_RULE(identifier, slug, severity, summary, explanation) \
+  extern const RuleInfo identifier;                                  \
+  constinit const RuleInfo identifier{slug, severity, summary, explanation};
+#include "orchestrator/diag/rules/all.def"
+#undef SWEEP_RULE
+}  // namespace rule
+
 namespace {
 
 using enum Severity;
 
-constexpr auto kRules = std::to_array<RuleInfo>({
-#define SWEEP_RULE(identifier, slug, severity, summary, explanation) \
-  RuleInfo{RuleId::identifier, slug, severity, summary, explanation},
+constexpr auto kRules = std::to_array<const RuleInfo*>({
+#define SWEEP_RULE(identifier, slug, severity, summary, explanation) &rule::identifier,
 #include "orchestrator/diag/rules/all.def"
 #undef SWEEP_RULE
 });
@@ -30,17 +38,13 @@ std::string_view severity_name(Severity severity) {
   return "error";
 }
 
-std::span<const RuleInfo> rules() {
+std::span<const RuleInfo* const> rules() {
   return kRules;
 }
 
-const RuleInfo& rule_info(RuleId id) {
-  return kRules[static_cast<size_t>(id)];
-}
-
 const RuleInfo* find_rule(std::string_view slug) {
-  const auto found = std::find_if(kRules.begin(), kRules.end(), [&](const RuleInfo& r) { return r.slug == slug; });
-  return found == kRules.end() ? nullptr : &*found;
+  const auto found = std::find_if(kRules.begin(), kRules.end(), [&](const RuleInfo* r) { return r->slug == slug; });
+  return found == kRules.end() ? nullptr : *found;
 }
 
 }  // namespace sweep::diag

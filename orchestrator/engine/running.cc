@@ -8,20 +8,22 @@
 #include <thread>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/engine.h"
+#include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/engine/server.h"
 
 namespace sweep::engine {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPollInterval{20};
 constexpr milliseconds kStopGrace{5000};
 
 diag::Diagnostic died(const exec::ExitStatus& status, const std::string& log) {
-  return diag::make(RuleId::engine_died, fmt::format("the engine ended by itself: {}", status.text()),
+  return diag::make(rule::engine_died, fmt::format("the engine ended by itself: {}", status.text()),
                     fmt::format("read {}", log));
 }
 
@@ -40,7 +42,7 @@ diag::Result<base::Done> check_model(const std::vector<std::string>& ids, const 
                                      const std::string& model) {
   if (std::find(ids.begin(), ids.end(), model) != ids.end()) return base::Done{};
   return diag::fail(
-      RuleId::engine_wrong_model,
+      rule::engine_wrong_model,
       fmt::format("{} serves {}, not \"{}\"", base_url,
                   ids.empty() ? "no model" : "\"" + fmt::format("{}", fmt::join(ids, "\", \"")) + "\"", model),
       "start the server with the entry's model, or name the entry that it serves");
@@ -58,7 +60,7 @@ diag::Result<RunningEngine> RunningEngine::start(const Launch& launch, std::chro
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (std::chrono::steady_clock::now() < deadline) {
     if (const auto status = process->wait(kPollInterval, stop)) return diag::fail(died(*status, log));
-    if (stop.stop_requested()) return diag::fail(RuleId::exec_interrupted, "interrupted while the engine was starting");
+    if (stop.stop_requested()) return diag::fail(rule::exec_interrupted, "interrupted while the engine was starting");
     const std::string base_url = url_of(launch);
     if (base_url.empty()) continue;
     const auto models = models_if_ready(base_url, stop);
@@ -67,7 +69,7 @@ diag::Result<RunningEngine> RunningEngine::start(const Launch& launch, std::chro
       return diag::fail(std::move(checked).error());
     return RunningEngine(std::move(*process), base_url, log);
   }
-  return diag::fail(RuleId::engine_not_ready, fmt::format("the engine was not ready after {} s", limit.count()),
+  return diag::fail(rule::engine_not_ready, fmt::format("the engine was not ready after {} s", limit.count()),
                     fmt::format("read {}, or allow more time with --ready-timeout", log));
 }
 
@@ -85,7 +87,7 @@ diag::Result<base::Done> check_server(const std::string& base_url, const std::st
                                       const std::stop_token& stop) {
   const auto models = models_if_ready(base_url, stop);
   if (!models)
-    return diag::fail(RuleId::engine_not_ready, fmt::format("{} does not answer /health and /v1/models", base_url),
+    return diag::fail(rule::engine_not_ready, fmt::format("{} does not answer /health and /v1/models", base_url),
                       "start the server first, or let sweepctl start it by leaving out --engine-url");
   return check_model(*models, base_url, model);
 }

@@ -7,13 +7,15 @@
 #include <cmath>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/engine.h"
+#include "orchestrator/diag/rules/file.h"
 #include "orchestrator/http/client.h"
 
 namespace sweep::engine {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(10)};
 
@@ -90,10 +92,10 @@ diag::Result<Counters> counters_from_json(const nlohmann::json& json) {
   const auto hits = number("prefix_cache_hits");
   if (!drafts || !accepted || !hits || !json.contains("accepted_per_position") ||
       !json["accepted_per_position"].is_array())
-    return diag::fail(RuleId::file_malformed, "acceptance counters are incomplete");
+    return diag::fail(rule::file_malformed, "acceptance counters are incomplete");
   Counters counters{.drafts = *drafts, .accepted = *accepted, .prefix_cache_hits = *hits};
   for (const auto& value : json["accepted_per_position"]) {
-    if (!value.is_number_integer()) return diag::fail(RuleId::file_malformed, "acceptance counters are not numbers");
+    if (!value.is_number_integer()) return diag::fail(rule::file_malformed, "acceptance counters are not numbers");
     counters.accepted_per_position.push_back(value.get<int64_t>());
   }
   return counters;
@@ -133,7 +135,7 @@ diag::Result<Counters> read_counters(const std::string& base_url, std::string_vi
   if (!reply) return diag::fail(std::move(reply).error());
   const auto counters = reply->head.status == 200 ? parse_counters(reply->body, prefix) : std::nullopt;
   if (!counters)
-    return diag::fail(RuleId::engine_no_counters,
+    return diag::fail(rule::engine_no_counters,
                       fmt::format("{}/metrics (status {}) has no counter \"{}spec_decode_num_drafts_total\"", base_url,
                                   reply->head.status, prefix),
                       "switch the engine's metrics on");

@@ -14,6 +14,8 @@
 #include <thread>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/exec.h"
+#include "orchestrator/diag/rules/file.h"
 
 namespace sweep::exec {
 
@@ -98,14 +100,14 @@ diag::Result<Process> Process::start(const CommandSpec& command) {
   SWEEPCTL_CHECK(!command.argv.empty());
   const auto cannot = [&](int error) {
     return diag::fail(
-        diag::RuleId::exec_cannot_start,
+        diag::rule::exec_cannot_start,
         fmt::format("cannot start \"{}\": {}", command.argv.front(), std::generic_category().message(error)),
         "run `sweepctl doctor` to see what this host lacks");
   };
   const std::string output_path = command.output.empty() ? "/dev/null" : command.output.string();
   const base::FileDescriptor output(::open(output_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!output.is_open())
-    return diag::fail(diag::RuleId::file_unwritable, base::IoError{"open", output_path, errno}.text());
+    return diag::fail(diag::rule::file_unwritable, base::IoError{"open", output_path, errno}.text());
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return cannot(errno);
   base::FileDescriptor read_end(ends[0]);
@@ -185,8 +187,8 @@ diag::Result<ExitStatus> run(const CommandSpec& command, milliseconds limit, con
   if (const auto status = process->wait(limit, stop)) return *status;
   const bool interrupted = stop.stop_requested();
   process->stop(milliseconds(500));
-  if (interrupted) return diag::fail(diag::RuleId::exec_interrupted, "interrupted", "");
-  return diag::fail(diag::RuleId::exec_timeout,
+  if (interrupted) return diag::fail(diag::rule::exec_interrupted, "interrupted", "");
+  return diag::fail(diag::rule::exec_timeout,
                     fmt::format("\"{}\" did not end within {} s and was killed", command.argv.front(),
                                 std::chrono::duration_cast<std::chrono::seconds>(limit).count()));
 }

@@ -17,6 +17,9 @@
 #include "orchestrator/base/clock.h"
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/exec.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/kernels.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/exec/process.h"
 
@@ -25,7 +28,7 @@ namespace sweep::gate {
 namespace {
 
 namespace fs = std::filesystem;
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::chrono::minutes kConfigureLimit{5};
 constexpr std::chrono::minutes kCompileLimit{30};
@@ -49,11 +52,11 @@ diag::Result<std::string> source_digest(const fs::path& sources) {
     const fs::path relative = fs::relative(item->path(), sources, error);
     if (error || !is_part_of_extension(relative)) continue;
     const auto digest = digest::sha256_file(item->path());
-    if (!digest) return diag::fail(RuleId::file_unreadable, digest.error().text());
+    if (!digest) return diag::fail(rule::file_unreadable, digest.error().text());
     digests.emplace(relative.generic_string(), *digest);
   }
   if (error || !digests.contains("CMakeLists.txt"))
-    return diag::fail(RuleId::kernels_sources_missing, fmt::format("no kernel sources in \"{}\"", sources.string()),
+    return diag::fail(rule::kernels_sources_missing, fmt::format("no kernel sources in \"{}\"", sources.string()),
                       "run inside a complete checkout or name one with --root");
   digest::Sha256 hash;
   for (const auto& [path, digest] : digests) hash.update(fmt::format("{} {}\n", path, digest));
@@ -69,13 +72,13 @@ std::string compiler_program() {
 
 diag::Result<std::string> compiler_version(const std::string& compiler, const std::stop_token& stop) {
   const auto folder = base::TempDir::create();
-  if (!folder) return diag::fail(RuleId::file_unwritable, folder.error().text());
+  if (!folder) return diag::fail(rule::file_unwritable, folder.error().text());
   const exec::CommandSpec command{.argv = {compiler, "--version"}, .output = folder->path() / "version"};
   const auto status = exec::run(command, std::chrono::seconds(30), stop);
   if (!status) return diag::fail(status.error());
   const auto text = base::read_file(command.output);
   if (!status->ok() || !text)
-    return diag::fail(RuleId::kernels_build_failed, fmt::format("\"{} --version\" failed", compiler));
+    return diag::fail(rule::kernels_build_failed, fmt::format("\"{} --version\" failed", compiler));
   return text->substr(0, text->find('\n'));
 }
 
@@ -109,7 +112,7 @@ bool take_from_cache(KernelBuild& build, diag::Diagnostics& diagnostics) {
        {std::pair(build.library, build.library_sha256), std::pair(build.baseline, build.baseline_sha256)}) {
     const auto actual = digest::sha256_file(path);
     if (actual && *actual == expected) continue;
-    diagnostics.add(diag::make(RuleId::kernels_artifact_changed,
+    diagnostics.add(diag::make(rule::kernels_artifact_changed,
                                fmt::format("\"{}\" is not what was built: SHA-256 expected {}, found {}", path.string(),
                                            expected, actual ? *actual : "none (" + actual.error().text() + ")"),
                                "nothing to do: it is built again from the sources"));
@@ -123,7 +126,7 @@ diag::Result<base::Done> run_step(const exec::CommandSpec& command, std::chrono:
   const auto status = exec::run(command, limit, stop);
   if (!status) return diag::fail(status.error());
   if (!status->ok())
-    return diag::fail(RuleId::kernels_build_failed,
+    return diag::fail(rule::kernels_build_failed,
                       fmt::format("\"{}\" ended with {}", exec::quoted_for_shell(command), status->text()),
                       fmt::format("read {}", command.output.string()));
   return base::Done{};
@@ -154,22 +157,21 @@ diag::Result<base::Done> publish(KernelBuild& build, const fs::path& work, const
   for (const std::string& name : {names.library, names.baseline}) {
     fs::copy_file(work / name, staging / name, error);
     if (error)
-      return diag::fail(RuleId::kernels_build_failed,
-                        fmt::format("the build made no \"{}\": {}", name, error.message()));
+      return diag::fail(rule::kernels_build_failed, fmt::format("the build made no \"{}\": {}", name, error.message()));
   }
   const auto library = digest::sha256_file(staging / names.library);
   const auto baseline = digest::sha256_file(staging / names.baseline);
-  if (!library || !baseline) return diag::fail(RuleId::file_unreadable, (library ? baseline : library).error().text());
+  if (!library || !baseline) return diag::fail(rule::file_unreadable, (library ? baseline : library).error().text());
   build.library = build.folder / names.library;
   build.library_sha256 = *library;
   build.baseline = build.folder / names.baseline;
   build.baseline_sha256 = *baseline;
   const auto written = base::write_file_atomic(staging / kRecordName, to_json(build).dump(2) + "\n");
-  if (!written) return diag::fail(RuleId::file_unwritable, written.error().text());
+  if (!written) return diag::fail(rule::file_unwritable, written.error().text());
   fs::remove_all(build.folder, error);
   fs::rename(staging, build.folder, error);
   if (error)
-    return diag::fail(RuleId::file_unwritable,
+    return diag::fail(rule::file_unwritable,
                       fmt::format("cannot put the kernels into {}: {}", build.folder.string(), error.message()));
   return base::Done{};
 }
@@ -179,12 +181,12 @@ diag::Result<base::FileDescriptor> lock_folder(const fs::path& folder, const Pro
   constexpr std::chrono::milliseconds kPollInterval{50};
   base::FileDescriptor lock(::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!lock.is_open())
-    return diag::fail(RuleId::file_unwritable, base::IoError{"open", folder / ".lock", errno}.text(),
+    return diag::fail(rule::file_unwritable, base::IoError{"open", folder / ".lock", errno}.text(),
                       "name another folder with SWEEPCTL_CACHE");
   bool told = false;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (stop.stop_requested())
-      return diag::fail(RuleId::exec_interrupted, "interrupted while waiting for another kernel build");
+      return diag::fail(rule::exec_interrupted, "interrupted while waiting for another kernel build");
     if (!std::exchange(told, true)) progress("waiting for another process that builds kernels");
     std::this_thread::sleep_for(kPollInterval);
   }
@@ -206,7 +208,7 @@ diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progr
                                         const std::stop_token& stop, diag::Diagnostics& diagnostics) {
   const ArchInfo& arch = arch_info(request.arch);
   if (!arch.bundled)
-    return diag::fail(RuleId::kernels_arch_not_bundled,
+    return diag::fail(rule::kernels_arch_not_bundled,
                       fmt::format("this version bundles no kernels for {} ({})", arch.name, arch.runs_on),
                       "use --arch cpu, or a version of the checkout whose kernels/README.md lists the architecture");
   const int64_t begin = base::monotonic_ns();
@@ -225,7 +227,7 @@ diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progr
   build.folder = parent / fmt::format("{}-{}", arch.name, build.content_id);
 
   if (auto made = base::make_directories(parent); !made)
-    return diag::fail(RuleId::file_unwritable, made.error().text(), "name another folder with SWEEPCTL_CACHE");
+    return diag::fail(rule::file_unwritable, made.error().text(), "name another folder with SWEEPCTL_CACHE");
   // One builder at a time: a second one waits and then finds the first one's result.
   const auto lock = lock_folder(parent, progress, stop);
   if (!lock) return diag::fail(lock.error());
@@ -235,7 +237,7 @@ diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progr
   if (!build.found) {
     progress(fmt::format("compiling the kernels for {}", arch.name));
     auto work = base::TempDir::create(parent);
-    if (!work) return diag::fail(RuleId::file_unwritable, work.error().text());
+    if (!work) return diag::fail(rule::file_unwritable, work.error().text());
     if (auto done = compile(request, build, compiler, work->path() / "make", stop); !done)
       return diag::fail(std::move(done).error());
     if (auto done = publish(build, work->path() / "make", work->path() / "made"); !done)

@@ -7,13 +7,14 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/kernels.h"
 #include "orchestrator/exec/process.h"
 
 namespace sweep::gate {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::chrono::minutes kQuickLimit{5};
 constexpr std::chrono::minutes kFullLimit{30};
@@ -48,7 +49,7 @@ diag::Result<GateReport> run_gate(const KernelBuild& build, const GateRequest& r
   const auto status = exec::run(command, request.full ? kFullLimit : kQuickLimit, stop);
   if (!status) return diag::fail(status.error());
   const auto broken = [&](std::string_view what) {
-    return diag::fail(RuleId::kernels_gate_broken, fmt::format("the gate {}", what),
+    return diag::fail(rule::kernels_gate_broken, fmt::format("the gate {}", what),
                       fmt::format("read {}", report.log.string()));
   };
   if (!status->ok() && status->code != kGateFailed) return broken(fmt::format("ended with {}", status->text()));
@@ -69,7 +70,7 @@ diag::Result<GateReport> run_gate(const KernelBuild& build, const GateRequest& r
 
 diag::Diagnostic gate_failure(const KernelBuild& build, const GateReport& report) {
   diag::Diagnostic diagnostic =
-      diag::make(RuleId::kernels_gate_failed,
+      diag::make(rule::kernels_gate_failed,
                  fmt::format("kernel build {}-{} failed {} of {} gate cells", arch_info(build.arch).name,
                              build.content_id, report.failed_cells.size(), report.cells),
                  fmt::format("read {}; no run is possible with these kernels", report.log.string()));

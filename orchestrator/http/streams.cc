@@ -17,6 +17,7 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/http.h"
 #include "orchestrator/http/transfer.h"
 
 namespace sweep::http {
@@ -90,7 +91,7 @@ class Streams::State {
 
 diag::Result<std::unique_ptr<Streams::State>> Streams::State::open(std::stop_token stop) {
   const auto no_resources = [] {
-    return diag::fail(diag::RuleId::http_no_resources,
+    return diag::fail(diag::rule::http_no_resources,
                       fmt::format("cannot watch connections: {}", std::generic_category().message(errno)));
   };
   initialise_curl();

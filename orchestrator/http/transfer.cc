@@ -9,6 +9,7 @@
 
 #include "orchestrator/base/check.h"
 #include "orchestrator/base/clock.h"
+#include "orchestrator/diag/rules/http.h"
 
 namespace sweep::http {
 
@@ -145,7 +146,7 @@ void Transfer::configure() {
   }
   for (const Header& header : request_.headers) {
     if (has_control(header.name) || has_control(header.value) || !add_header_line(header.name + ": " + header.value)) {
-      rejected_ = diag::make(diag::RuleId::http_bad_url,
+      rejected_ = diag::make(diag::rule::http_bad_url,
                              fmt::format("{}: header \"{}\" holds a line break", subject(), trim(header.name)));
       return;
     }
@@ -157,7 +158,7 @@ void Transfer::configure_url() {
   const Url url(request_.url);
   const std::string scheme = url.valid() ? url.part(CURLUPART_SCHEME) : std::string();
   if ((scheme != "http" && scheme != "https") || has_control(request_.url)) {
-    rejected_ = diag::make(diag::RuleId::http_bad_url,
+    rejected_ = diag::make(diag::rule::http_bad_url,
                            url.valid() ? fmt::format("\"{}\" is not a URL of a web server", display_url(request_.url))
                                        : std::string("the address is not a URL"),
                            "write it like http://127.0.0.1:8000");
@@ -226,15 +227,15 @@ std::optional<diag::Diagnostic> Transfer::expired(int64_t now_ns) const {
   };
   const Timeouts& limits = request_.timeouts;
   if (passed(limits.total, started_ns_))
-    return diag::make(diag::RuleId::http_total_timeout, fmt::format("{}: not complete after {} ms ({} bytes so far)",
-                                                                    subject(), limits.total.count(), received_bytes_));
+    return diag::make(diag::rule::http_total_timeout, fmt::format("{}: not complete after {} ms ({} bytes so far)",
+                                                                  subject(), limits.total.count(), received_bytes_));
   if (last_receive_ns_ == 0 && passed(limits.first_byte, started_ns_))
-    return diag::make(diag::RuleId::http_first_byte_timeout,
+    return diag::make(diag::rule::http_first_byte_timeout,
                       fmt::format("{}: no byte of the reply within {} ms", subject(), limits.first_byte.count()),
                       "look into the server's log; a longer queue or prompt needs a longer timeout");
   if (last_receive_ns_ != 0 && passed(limits.idle, last_receive_ns_))
     return diag::make(
-        diag::RuleId::http_idle_timeout,
+        diag::rule::http_idle_timeout,
         fmt::format("{}: nothing received for {} ms after {} bytes", subject(), limits.idle.count(), received_bytes_),
         "look into the server's log");
   return std::nullopt;
@@ -246,24 +247,24 @@ std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
     return diag::make(rule, fmt::format("{}: {}", subject(), trim(detail)), std::move(help));
   };
   if (too_large_)
-    return diag::make(diag::RuleId::http_too_large,
+    return diag::make(diag::rule::http_too_large,
                       fmt::format("{}: the reply is larger than {} bytes", subject(), request_.max_bytes));
   switch (code) {
     case CURLE_OK:
       return std::nullopt;
     case CURLE_OPERATION_TIMEDOUT:
-      return diag::make(diag::RuleId::http_connect_timeout,
+      return diag::make(diag::rule::http_connect_timeout,
                         fmt::format("{}: no connection within {} ms", subject(), request_.timeouts.connect.count()));
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
     case CURLE_INTERFACE_FAILED:
-      return problem(diag::RuleId::http_connect_failed, "check that the server runs and that host and port are right");
+      return problem(diag::rule::http_connect_failed, "check that the server runs and that host and port are right");
     case CURLE_PARTIAL_FILE:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
-      return diag::make(diag::RuleId::http_cut,
+      return diag::make(diag::rule::http_cut,
                         fmt::format("{}: the connection ended after {} bytes of an incomplete reply ({})", subject(),
                                     received_bytes_, trim(detail)),
                         "the server closed or reset it: look into its log");
@@ -273,16 +274,16 @@ std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
-      return problem(diag::RuleId::http_tls);
+      return problem(diag::rule::http_tls);
     case CURLE_OUT_OF_MEMORY:
-      return problem(diag::RuleId::http_no_resources);
+      return problem(diag::rule::http_no_resources);
     default:
-      return problem(diag::RuleId::http_protocol);
+      return problem(diag::rule::http_protocol);
   }
 }
 
 diag::Diagnostic Transfer::cancelled() const {
-  return diag::make(diag::RuleId::http_cancelled,
+  return diag::make(diag::rule::http_cancelled,
                     fmt::format("{}: cancelled after {} bytes", subject(), received_bytes_));
 }
 

@@ -6,11 +6,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/judge.h"
+
 namespace sweep::judge {
 
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 Condition passed(RuleId rule, std::string text) {
   return {rule, Outcome::kPassed, std::move(text)};
@@ -27,7 +30,7 @@ Condition decided(RuleId rule, bool good, std::string text) {
 
 Condition sample_count(const Evidence& e) {
   const auto measured = static_cast<int64_t>(e.samples.size());
-  return decided(RuleId::judge_sample_count, measured == e.planned_requests,
+  return decided(rule::judge_sample_count, measured == e.planned_requests,
                  fmt::format("{} of {} planned requests were measured", measured, e.planned_requests));
 }
 
@@ -38,8 +41,8 @@ Condition requests(const Evidence& e) {
     if (s.ok()) continue;
     if (++failures == 1) first = fmt::format("; the first is request {}: {}", s.sequence, s.problems.front().message);
   }
-  if (failures == 0) return passed(RuleId::judge_requests, fmt::format("all {} requests completed", e.samples.size()));
-  return failed(RuleId::judge_requests, fmt::format("{} of {} requests failed{}", failures, e.samples.size(), first));
+  if (failures == 0) return passed(rule::judge_requests, fmt::format("all {} requests completed", e.samples.size()));
+  return failed(rule::judge_requests, fmt::format("{} of {} requests failed{}", failures, e.samples.size(), first));
 }
 
 bool has_exact_lengths(const sample::Sample& s, const plan::Job& job) {
@@ -64,9 +67,9 @@ Condition lengths(const Evidence& e) {
         count_text(s.received_tokens), e.job.osl, s.finish_reason);
   }
   if (wrong == 0 && !e.samples.empty())
-    return passed(RuleId::judge_lengths, fmt::format("all {} requests had exactly {} prompt and {} output tokens",
-                                                     e.samples.size(), e.job.isl, e.job.osl));
-  return failed(RuleId::judge_lengths,
+    return passed(rule::judge_lengths, fmt::format("all {} requests had exactly {} prompt and {} output tokens",
+                                                   e.samples.size(), e.job.isl, e.job.osl));
+  return failed(rule::judge_lengths,
                 fmt::format("{} of {} requests did not have the exact lengths{}", wrong, e.samples.size(), first));
 }
 
@@ -79,7 +82,7 @@ int64_t windows_outside(const Evidence& e, double length) {
 }
 
 Condition acceptance(const Evidence& e) {
-  constexpr RuleId kRule = RuleId::judge_acceptance;
+  constexpr RuleId kRule = rule::judge_acceptance;
   if (e.job.num_draft_tokens == 0) return not_applicable(kRule, "the entry uses no speculative decoding");
   if (!e.acceptance || e.acceptance->steps <= 0)
     return failed(kRule, "the engine reported no verification steps, so the realised acceptance length is unknown");
@@ -99,7 +102,7 @@ Condition acceptance(const Evidence& e) {
 }
 
 Condition counters(const Evidence& e) {
-  constexpr RuleId kRule = RuleId::judge_counters;
+  constexpr RuleId kRule = rule::judge_counters;
   if (e.job.num_draft_tokens == 0) return not_applicable(kRule, "the entry uses no speculative decoding");
   if (!e.acceptance) return failed(kRule, "the engine's counters could not be read");
   int64_t received = 0;
@@ -115,14 +118,14 @@ Condition counters(const Evidence& e) {
 }
 
 Condition weights(const Evidence& e) {
-  constexpr RuleId kRule = RuleId::judge_weights;
+  constexpr RuleId kRule = rule::judge_weights;
   if (!e.weights_verified) return failed(kRule, "the weights were not verified against the pin");
   return decided(kRule, e.weights_revision == e.job.revision,
                  fmt::format("weights verified at revision {}, the entry pins {}", e.weights_revision, e.job.revision));
 }
 
 Condition kernels(const Evidence& e) {
-  constexpr RuleId kRule = RuleId::judge_kernels;
+  constexpr RuleId kRule = rule::judge_kernels;
   if (!e.gate_passed || e.gated_kernel_sha256.empty()) return failed(kRule, "the kernels did not pass their gate");
   if (!e.uses_bundled_kernels)
     return passed(kRule, fmt::format("bundled kernels {} gated; this engine uses its own", e.gated_kernel_sha256));
@@ -133,7 +136,7 @@ Condition kernels(const Evidence& e) {
 }
 
 Condition image(const Evidence& e) {
-  constexpr RuleId kRule = RuleId::judge_image;
+  constexpr RuleId kRule = rule::judge_image;
   if (e.job.gpus == 0) return not_applicable(kRule, "the engine runs from this build, without an image");
   return failed(kRule, e.job.image_pinned
                            ? fmt::format("the running image's digest was not read back; the entry pins {}", e.job.image)
@@ -143,13 +146,13 @@ Condition image(const Evidence& e) {
 Condition prefix_cache(const Evidence& e) {
   int64_t cached = 0;
   for (const sample::Sample& s : e.samples) cached += s.cached_tokens.value_or(0);
-  return decided(RuleId::judge_prefix_cache, cached == 0 && e.prefix_cache_hits == 0,
+  return decided(rule::judge_prefix_cache, cached == 0 && e.prefix_cache_hits == 0,
                  fmt::format("{} prompt tokens came from a prefix cache by usage, {} by the engine's counter", cached,
                              e.prefix_cache_hits));
 }
 
 Condition jit(const Evidence& e) {
-  constexpr RuleId kRule = RuleId::judge_jit;
+  constexpr RuleId kRule = rule::judge_jit;
   if (!e.compiles_at_run_time) return passed(kRule, "the engine compiles nothing at run time");
   return failed(kRule, "whether the engine compiled kernels inside the window was not determined");
 }
@@ -181,8 +184,8 @@ std::vector<std::string> Verdict::reasons() const {
 
 Verdict judge(const Evidence& e) {
   return {{sample_count(e), requests(e), lengths(e), acceptance(e), counters(e), prefix_cache(e), weights(e),
-           kernels(e), image(e), jit(e), gpu_only(e, RuleId::judge_exclusive, "none could be shared"),
-           gpu_only(e, RuleId::judge_power, "no power was measured")}};
+           kernels(e), image(e), jit(e), gpu_only(e, rule::judge_exclusive, "none could be shared"),
+           gpu_only(e, rule::judge_power, "no power was measured")}};
 }
 
 std::string_view outcome_name(Outcome outcome) {

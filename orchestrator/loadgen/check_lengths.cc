@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "orchestrator/diag/rules/load.h"
 #include "orchestrator/loadgen/closed_loop.h"
 
 namespace sweep::loadgen {
@@ -11,29 +12,29 @@ std::vector<diag::Diagnostic> check_lengths(const sample::Sample& sample, int64_
   };
   const std::string reason = sample.finish_reason.empty() ? "none" : fmt::format("\"{}\"", sample.finish_reason);
   if (sample.prompt_tokens && *sample.prompt_tokens != isl)
-    add(diag::RuleId::load_prompt_length,
+    add(diag::rule::load_prompt_length,
         fmt::format("{} of {} prompt tokens as the server counts", *sample.prompt_tokens, isl),
         "the server truncated the prompt or added tokens of its own");
   if (!sample.prompt_tokens || !sample.completion_tokens)
-    add(diag::RuleId::load_no_usage, "the reply has no usage, so its tokens cannot be counted",
+    add(diag::rule::load_no_usage, "the reply has no usage, so its tokens cannot be counted",
         "the server must support stream_options.include_usage");
 
   const auto tokens = sample.completion_tokens ? sample.completion_tokens : sample.received_tokens;
   if (tokens && *tokens == 0 && sample.chunks.empty()) {
-    add(diag::RuleId::load_no_tokens, fmt::format("0 of {} tokens, finish reason {}", osl, reason));
+    add(diag::rule::load_no_tokens, fmt::format("0 of {} tokens, finish reason {}", osl, reason));
     return problems;
   }
   if (tokens && *tokens < osl)
-    add(diag::RuleId::load_short_output, fmt::format("{} of {} tokens, finish reason {}", *tokens, osl, reason),
+    add(diag::rule::load_short_output, fmt::format("{} of {} tokens, finish reason {}", *tokens, osl, reason),
         "the engine must honour ignore_eos and min_tokens, and its model length must hold prompt and output");
   if (tokens && *tokens > osl)
-    add(diag::RuleId::load_long_output, fmt::format("{} tokens where {} were asked for", *tokens, osl));
+    add(diag::rule::load_long_output, fmt::format("{} tokens where {} were asked for", *tokens, osl));
   if (sample.completion_tokens && sample.received_tokens && *sample.completion_tokens != *sample.received_tokens)
-    add(diag::RuleId::load_count_mismatch, fmt::format("usage says {} output tokens, {} were received",
-                                                       *sample.completion_tokens, *sample.received_tokens));
+    add(diag::rule::load_count_mismatch, fmt::format("usage says {} output tokens, {} were received",
+                                                     *sample.completion_tokens, *sample.received_tokens));
   // "max_tokens" is how one engine (ATOM) spells it.
   if (tokens && *tokens == osl && sample.finish_reason != "length" && sample.finish_reason != "max_tokens")
-    add(diag::RuleId::load_finish_reason, fmt::format("finish reason {}, expected \"length\"", reason));
+    add(diag::rule::load_finish_reason, fmt::format("finish reason {}, expected \"length\"", reason));
   return problems;
 }
 

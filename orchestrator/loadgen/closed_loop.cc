@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "orchestrator/base/clock.h"
+#include "orchestrator/diag/rules/load.h"
 #include "orchestrator/http/streams.h"
 #include "orchestrator/loadgen/request_record.h"
 
@@ -145,13 +146,13 @@ diag::Result<Measurement> ClosedLoop::finish() {
   if (sink_error_) return diag::fail(std::move(*sink_error_));
   if (gave_up_)
     measurement_.problems.add(diag::make(
-        diag::RuleId::load_gave_up,
+        diag::rule::load_gave_up,
         fmt::format("gave up after {} requests in a row without a complete reply; {} of {} requests were not sent",
                     incomplete_in_a_row_, measurement_.not_sent, spec_.requests),
         "look into the engine's log"));
   if (received_unknown_ != 0)
     measurement_.problems.add(
-        diag::make(diag::RuleId::load_received_unknown,
+        diag::make(diag::rule::load_received_unknown,
                    fmt::format("the received tokens of {} requests could not be counted", received_unknown_),
                    "a server with return_token_ids or continuous_usage_stats lets the length be checked twice"));
   measurement_.cancelled = stop_.stop_requested();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "orchestrator/diag/rules/load.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/loadgen/sse_parser.h"
 
@@ -111,7 +112,7 @@ void CompletionStream::State::receive(std::string_view bytes, int64_t received_n
   if (broken_) return;
   if (!parser_.feed(bytes, [this](const SseEvent& event) { take_event(event); })) {
     broken_ = true;
-    add_problem(diag::RuleId::load_malformed_event, "an event is larger than any completion can be");
+    add_problem(diag::rule::load_malformed_event, "an event is larger than any completion can be");
   }
 }
 
@@ -125,21 +126,21 @@ void CompletionStream::State::take_event(const SseEvent& event) {
   const json body = json::parse(event.data, nullptr, false);
   if (member(body, "error") != nullptr || event.name == "error") {
     const std::string message = error_message(event.data);
-    add_problem(diag::RuleId::load_server_error,
+    add_problem(diag::rule::load_server_error,
                 fmt::format("the server reported an error: {}", message.empty() ? shortened(event.data) : message),
                 "look into the engine's log");
     return;
   }
   if (!body.is_object()) {
     if (!std::exchange(broken_, true))
-      add_problem(diag::RuleId::load_malformed_event,
+      add_problem(diag::rule::load_malformed_event,
                   fmt::format("event {} is not JSON: {}", events_, shortened(event.data)));
     return;
   }
   const json* usage = member(body, "usage");
   const std::optional<int64_t> counted = usage != nullptr ? count_in(*usage, "completion_tokens") : std::nullopt;
   if (counted && *counted < counted_tokens_ && !std::exchange(broken_, true))
-    add_problem(diag::RuleId::load_malformed_event,
+    add_problem(diag::rule::load_malformed_event,
                 fmt::format("the count of completion tokens fell from {} to {}", counted_tokens_, *counted));
   const json* choices = member(body, "choices");
   if (choices != nullptr && choices->is_array() && !choices->empty()) take_choice(choices->front(), counted);
@@ -175,7 +176,7 @@ void CompletionStream::State::take_token_ids(const json& ids) {
   for (const json& id : ids) {
     if (!id.is_number_integer()) {
       if (!std::exchange(broken_, true))
-        add_problem(diag::RuleId::load_malformed_event, "\"token_ids\" holds something else than integers");
+        add_problem(diag::rule::load_malformed_event, "\"token_ids\" holds something else than integers");
       return;
     }
     id_hash_.update(fmt::format("{}\n", id.get<int64_t>()));
@@ -225,12 +226,12 @@ void CompletionStream::State::finish(bool complete) {
   }
   if (!complete || !problems_.empty()) return;
   if (events_ == 0) {
-    add_problem(diag::RuleId::load_not_a_stream, "the reply holds no server-sent event");
+    add_problem(diag::rule::load_not_a_stream, "the reply holds no server-sent event");
   } else if (!done_) {
     if (!sample_.finish_reason.empty() && sample_.completion_tokens)
-      add_problem(diag::RuleId::load_no_done, "the stream ended without [DONE]");
+      add_problem(diag::rule::load_no_done, "the stream ended without [DONE]");
     else
-      add_problem(diag::RuleId::load_stream_cut,
+      add_problem(diag::rule::load_stream_cut,
                   fmt::format("the stream ended without finish reason and usage, after {} events", events_),
                   "look into the engine's log");
   }

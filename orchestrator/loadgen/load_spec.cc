@@ -4,13 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/load.h"
+
 namespace sweep::loadgen {
 
 diag::Diagnostics check(const LoadSpec& spec) {
   constexpr int64_t kLongest = int64_t{1} << 31;
   diag::Diagnostics problems;
   const auto require = [&](bool holds, std::string message) {
-    if (!holds) problems.add(diag::make(diag::RuleId::load_bad_spec, std::move(message)));
+    if (!holds) problems.add(diag::make(diag::rule::load_bad_spec, std::move(message)));
   };
   const auto positive = [&](const char* name, int64_t value) {
     require(value > 0 && value < kLongest, fmt::format("\"{}\" is {}, expected a positive number", name, value));

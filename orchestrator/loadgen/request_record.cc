@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "orchestrator/diag/rules/http.h"
+#include "orchestrator/diag/rules/load.h"
 #include "orchestrator/loadgen/closed_loop.h"
 
 namespace sweep::loadgen {
@@ -18,19 +21,13 @@ constexpr size_t kShownRefusalBytes = 200;
 // A failed transfer in the words of this module. What has no word here keeps the transport's.
 diag::Diagnostic in_load_terms(const diag::Diagnostic& error) {
   const auto as = [&](diag::RuleId rule) { return diag::make(rule, error.message, error.help); };
-  switch (error.rule) {
-    case diag::RuleId::http_connect_timeout:
-    case diag::RuleId::http_first_byte_timeout:
-    case diag::RuleId::http_idle_timeout:
-    case diag::RuleId::http_total_timeout:
-      return as(diag::RuleId::load_timeout);
-    case diag::RuleId::http_cut:
-      return as(diag::RuleId::load_stream_cut);
-    case diag::RuleId::http_cancelled:
-      return as(diag::RuleId::load_cancelled);
-    default:
-      return error;
-  }
+  constexpr std::array kTimeouts{
+      diag::RuleId(diag::rule::http_connect_timeout), diag::RuleId(diag::rule::http_first_byte_timeout),
+      diag::RuleId(diag::rule::http_idle_timeout), diag::RuleId(diag::rule::http_total_timeout)};
+  if (std::find(kTimeouts.begin(), kTimeouts.end(), error.rule) != kTimeouts.end()) return as(diag::rule::load_timeout);
+  if (error.rule == diag::rule::http_cut) return as(diag::rule::load_stream_cut);
+  if (error.rule == diag::rule::http_cancelled) return as(diag::rule::load_cancelled);
+  return error;
 }
 
 // The first line of a body for a message: printable, short.
@@ -96,13 +93,13 @@ void RequestRecord::judge(const http::StreamEnd& end) {
 void RequestRecord::judge_refusal(const http::StreamEnd& end) {
   const std::string message = error_message(refusal_);
   if (end.head.status != kOk)
-    add(diag::make(diag::RuleId::load_http_status,
+    add(diag::make(diag::rule::load_http_status,
                    fmt::format("HTTP status {}: {}", end.head.status, message.empty() ? excerpt(refusal_) : message)));
   else if (!message.empty())
-    add(diag::make(diag::RuleId::load_server_error, fmt::format("the server reported an error: {}", message),
+    add(diag::make(diag::rule::load_server_error, fmt::format("the server reported an error: {}", message),
                    "look into the engine's log"));
   else
-    add(diag::make(diag::RuleId::load_not_a_stream,
+    add(diag::make(diag::rule::load_not_a_stream,
                    fmt::format("the reply has content type \"{}\" and begins \"{}\", expected server-sent events",
                                end.head.header("content-type"), excerpt(refusal_))));
 }

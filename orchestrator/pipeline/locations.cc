@@ -6,6 +6,8 @@
 #include <string>
 #include <system_error>
 
+#include "orchestrator/diag/rules/cli.h"
+
 namespace sweep::pipeline {
 
 namespace {
@@ -49,7 +51,7 @@ fs::path find_cache(const fs::path& root) {
 diag::Result<Locations> find_locations(const std::optional<fs::path>& root_option) {
   const auto root = find_root(root_option);
   if (!root) {
-    return diag::fail(diag::RuleId::cli_no_checkout,
+    return diag::fail(diag::rule::cli_no_checkout,
                       root_option ? fmt::format("\"{}\" holds no matrix/ and recipes/", root_option->string())
                                   : "neither this folder nor one above it holds matrix/ and recipes/",
                       "run inside a checkout, or name it with --root DIR");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/file.h"
 
 namespace sweep::pipeline {
 
@@ -15,10 +16,10 @@ using nlohmann::json;
 
 diag::Result<json> read_object(const std::filesystem::path& path) {
   const auto text = base::read_file(path);
-  if (!text) return diag::fail(diag::RuleId::file_unreadable, text.error().text());
+  if (!text) return diag::fail(diag::rule::file_unreadable, text.error().text());
   json document = json::parse(*text, nullptr, false);
   if (!document.is_object())
-    return diag::fail(diag::make_at(diag::RuleId::file_malformed, {.file = path.string()}, "not a JSON object"));
+    return diag::fail(diag::make_at(diag::rule::file_malformed, {.file = path.string()}, "not a JSON object"));
   return document;
 }
 
@@ -49,7 +50,7 @@ diag::Result<loadgen::TokenRange> prompt_tokens(const std::filesystem::path& mod
   std::sort(range.excluded.begin(), range.excluded.end());
   range.excluded.erase(std::unique(range.excluded.begin(), range.excluded.end()), range.excluded.end());
   if (range.end <= 0 || range.size() <= 0)
-    return diag::fail(diag::make_at(diag::RuleId::file_malformed, {.file = (model_folder / "config.json").string()},
+    return diag::fail(diag::make_at(diag::rule::file_malformed, {.file = (model_folder / "config.json").string()},
                                     "\"vocab_size\" is missing or leaves no ordinary token"));
   return range;
 }

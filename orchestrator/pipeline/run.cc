@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "orchestrator/diag/rules/engine.h"
+#include "orchestrator/diag/rules/run.h"
 #include "orchestrator/host/host.h"
 #include "orchestrator/pipeline/stages.h"
 
@@ -9,7 +11,7 @@ namespace sweep::pipeline {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 diag::Result<const engine::Framework*> framework_of(const plan::Job& job) {
   if (const engine::Framework* framework = engine::find_framework(job.framework)) return framework;
@@ -17,21 +19,21 @@ diag::Result<const engine::Framework*> framework_of(const plan::Job& job) {
   for (const engine::Framework& framework : engine::frameworks())
     known += fmt::format("{}{}", known.empty() ? "" : ", ", framework.name);
   return diag::fail(
-      RuleId::engine_unknown_framework,
+      rule::engine_unknown_framework,
       fmt::format("entry \"{}\" names framework \"{}\"; there are adapters for {}", job.entry, job.framework, known));
 }
 
 // Refuses what must not or cannot be dispatched from here.
 std::optional<diag::Diagnostic> refusal(const plan::Job& job, const RunOptions& options) {
   if (job.status != plan::Status::kReady)
-    return diag::make_at(RuleId::run_not_ready, job.where,
+    return diag::make_at(rule::run_not_ready, job.where,
                          fmt::format("\"{}\" is {}: planned, not dispatched", job.entry, plan::status_name(job.status)),
                          "choose a ready entry; `sweepctl run ENTRY --dry-run` shows what this one would do");
   if (options.engine_url) return std::nullopt;
   const auto here = static_cast<int64_t>(host::inspect_host().gpus.size());
   if (here < job.gpus)
     return diag::make_at(
-        RuleId::engine_host_lacks_gpus, job.where,
+        rule::engine_host_lacks_gpus, job.where,
         fmt::format("\"{}\" needs {} GPUs ({}), this host has {}", job.entry, job.gpus, job.runner, here),
         "run it on such a host, see what it would do with --dry-run, or measure a server elsewhere with "
         "--engine-url");

@@ -11,15 +11,18 @@
 #include <system_error>
 #include <vector>
 
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/run.h"
+
 namespace sweep::pipeline {
 
 namespace {
 
 namespace fs = std::filesystem;
-using diag::RuleId;
+namespace rule = diag::rule;
 
 diag::Diagnostic malformed(const fs::path& path, std::string_view what) {
-  return diag::make_at(RuleId::file_malformed, {.file = path.string()}, fmt::format("{}", what),
+  return diag::make_at(rule::file_malformed, {.file = path.string()}, fmt::format("{}", what),
                        "delete it to have the stage done again, or use a new folder");
 }
 
@@ -41,19 +44,19 @@ void remove_unfinished_files(const fs::path& folder) {
 diag::Result<RunFolder> RunFolder::open(const fs::path& path, bool resume) {
   std::error_code error;
   if (!resume && fs::exists(path / stage_file::kPlan, error))
-    return diag::fail(RuleId::run_exists, fmt::format("\"{}\" already holds a run", path.string()),
+    return diag::fail(rule::run_exists, fmt::format("\"{}\" already holds a run", path.string()),
                       "continue it with --resume, or name a new folder with --out");
   if (resume && !fs::exists(path / stage_file::kPlan, error))
-    return diag::fail(RuleId::run_nothing_to_resume, fmt::format("\"{}\" holds no run", path.string()),
+    return diag::fail(rule::run_nothing_to_resume, fmt::format("\"{}\" holds no run", path.string()),
                       "leave --resume out to start one there");
   if (auto made = base::make_directories(path); !made)
-    return diag::fail(RuleId::file_unwritable, made.error().text(), "name another folder with --out");
+    return diag::fail(rule::file_unwritable, made.error().text(), "name another folder with --out");
   base::FileDescriptor lock(::open((path / kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!lock.is_open())
-    return diag::fail(RuleId::file_unwritable, base::IoError{"open", path / kLockName, errno}.text(),
+    return diag::fail(rule::file_unwritable, base::IoError{"open", path / kLockName, errno}.text(),
                       "name another folder with --out");
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return diag::fail(RuleId::run_in_use, fmt::format("another sweepctl works in \"{}\"", path.string()));
+    return diag::fail(rule::run_in_use, fmt::format("another sweepctl works in \"{}\"", path.string()));
   remove_unfinished_files(path);
   return RunFolder(path, std::move(lock));
 }
@@ -62,7 +65,7 @@ diag::Result<std::optional<nlohmann::json>> RunFolder::read(std::string_view nam
   const auto text = base::read_file(file(name));
   if (!text) {
     if (text.error().error_number == ENOENT) return std::optional<nlohmann::json>();
-    return diag::fail(RuleId::file_unreadable, text.error().text());
+    return diag::fail(rule::file_unreadable, text.error().text());
   }
   auto document = nlohmann::json::parse(*text, nullptr, false);
   if (!document.is_object()) return diag::fail(malformed(file(name), "not a JSON object"));
@@ -82,7 +85,7 @@ diag::Result<diag::Done> RunFolder::write(std::string_view name, nlohmann::json 
 
 diag::Result<diag::Done> RunFolder::write_text(std::string_view name, std::string_view text) const {
   if (auto written = base::write_file_atomic(file(name), text); !written)
-    return diag::fail(RuleId::file_unwritable, written.error().text());
+    return diag::fail(rule::file_unwritable, written.error().text());
   return diag::Done{};
 }
 
@@ -98,10 +101,10 @@ diag::Result<diag::Done> RunFolder::set_attempt_aside() const {
   for (const char* name : kLeftovers) {
     if (!fs::exists(file(name), error)) continue;
     if (auto made = base::make_directories(target); !made)
-      return diag::fail(RuleId::file_unwritable, made.error().text());
+      return diag::fail(rule::file_unwritable, made.error().text());
     fs::rename(file(name), target / name, error);
     if (error)
-      return diag::fail(RuleId::file_unwritable,
+      return diag::fail(rule::file_unwritable,
                         fmt::format("cannot move {} aside: {}", file(name).string(), error.message()));
   }
   return diag::Done{};

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "orchestrator/base/clock.h"
+#include "orchestrator/diag/rules/file.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/engine/server.h"
 #include "orchestrator/judge/verdict.h"
@@ -74,7 +75,7 @@ diag::Result<std::string> sums(const RunFolder& folder) {
   std::string text;
   for (const std::string& name : names) {
     const auto digest = digest::sha256_file(folder.file(name));
-    if (!digest) return diag::fail(diag::RuleId::file_unreadable, digest.error().text());
+    if (!digest) return diag::fail(diag::rule::file_unreadable, digest.error().text());
     text += fmt::format("{}  {}\n", *digest, name);
   }
   return text;

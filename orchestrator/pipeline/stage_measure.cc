@@ -5,6 +5,9 @@
 #include <memory>
 #include <system_error>
 
+#include "orchestrator/diag/rules/exec.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/run.h"
 #include "orchestrator/engine/running.h"
 #include "orchestrator/engine/server.h"
 #include "orchestrator/loadgen/closed_loop.h"
@@ -17,7 +20,7 @@ namespace sweep::pipeline {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 using nlohmann::json;
 
 // An engine that an earlier, killed sweepctl left behind: the same pid with the same start time as recorded.
@@ -140,7 +143,7 @@ class Watch {
 // Fails for what leaves nothing to judge: interruption, a dead engine, a request without a complete reply.
 std::optional<diag::Diagnostic> broken_off(const loadgen::Measurement& m, Server& server, const RunFolder& folder) {
   if (m.cancelled)
-    return diag::make(RuleId::exec_interrupted, "interrupted during the measurement",
+    return diag::make(rule::exec_interrupted, "interrupted during the measurement",
                       fmt::format("continue with --resume --out {}", folder.path().string()));
   constexpr std::chrono::seconds kPatience{2};
   const bool incomplete = m.not_sent != 0 || m.problems.has_errors();
@@ -148,7 +151,7 @@ std::optional<diag::Diagnostic> broken_off(const loadgen::Measurement& m, Server
     if (auto death = server.engine->death(incomplete ? kPatience : std::chrono::seconds(0))) return death;
   if (m.not_sent == 0) return std::nullopt;
   diag::Diagnostic diagnostic = diag::make(
-      RuleId::run_broken_off, fmt::format("the measurement was broken off with {} requests not sent", m.not_sent),
+      rule::run_broken_off, fmt::format("the measurement was broken off with {} requests not sent", m.not_sent),
       fmt::format("read {}; then continue with --resume --out {}", folder.file(stage_file::kEngineLog).string(),
                   folder.path().string()));
   for (const diag::Diagnostic& problem : m.problems.items())
@@ -254,7 +257,7 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
                           error);
   if (error)
     return diag::fail(
-        RuleId::file_unwritable,
+        rule::file_unwritable,
         fmt::format("cannot name {}: {}", line.folder.file(stage_file::kRequests).string(), error.message()));
   (*measurement)["host"] = describe_host();
   (*measurement)["checkout"] = describe_checkout(line.locations.root, line.stop);

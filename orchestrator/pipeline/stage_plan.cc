@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "orchestrator/diag/rules/run.h"
 #include "orchestrator/pipeline/stages.h"
 
 namespace sweep::pipeline {
@@ -31,7 +32,7 @@ diag::Result<diag::Done> record_plan(const Line& line) {
   for (const char* key : {"job", "seed", "engine_url"}) {
     if ((**known).value(key, nlohmann::json()) == document[key]) continue;
     return diag::fail(
-        diag::RuleId::run_plan_changed,
+        diag::rule::run_plan_changed,
         fmt::format("\"{}\" in {} is not what this call asks for", key, line.folder.file(stage_file::kPlan).string()),
         "start a new run with another --out, or call with the former options");
   }

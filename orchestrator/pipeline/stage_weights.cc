@@ -4,6 +4,9 @@
 #include <map>
 #include <system_error>
 
+#include "orchestrator/diag/rules/exec.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/run.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/engine/embedded/make_model.h"
 #include "orchestrator/pipeline/stages.h"
@@ -15,7 +18,7 @@ namespace sweep::pipeline {
 namespace {
 
 namespace fs = std::filesystem;
-using diag::RuleId;
+namespace rule = diag::rule;
 using nlohmann::json;
 
 // Changes when a file of the folder is added, removed, replaced or written: what a resumed run compares instead of
@@ -38,12 +41,12 @@ std::string stat_fingerprint(const fs::path& folder) {
 diag::Result<weights::Pin> load_pin(const Line& line) {
   if (line.job.pin.empty())
     return diag::fail(diag::make_at(
-        RuleId::run_no_pin, line.job.where,
+        rule::run_no_pin, line.job.where,
         fmt::format("no pin in matrix/models/ names \"{}\" at revision {}", line.job.model, line.job.revision),
         "make one with `sweepctl weights pin`"));
   auto pin = weights::read_pin(line.locations.root / line.job.pin, line.diagnostics);
   if (!pin)
-    return diag::fail(RuleId::run_no_pin, fmt::format("\"{}\" cannot be used", line.job.pin), "see the findings above");
+    return diag::fail(rule::run_no_pin, fmt::format("\"{}\" cannot be used", line.job.pin), "see the findings above");
   return std::move(*pin);
 }
 
@@ -53,7 +56,7 @@ diag::Result<diag::Done> make_if_generated(const Line& line, const weights::Pin&
   if (line.options.weights || !pin.generator || fs::exists(folder, error)) return diag::Done{};
   line.progress.begin(Stage::kWeights, fmt::format("making {}", line.job.model));
   if (auto made = base::make_directories(folder.parent_path()); !made)
-    return diag::fail(RuleId::file_unwritable, made.error().text());
+    return diag::fail(rule::file_unwritable, made.error().text());
   return engine::embedded::make_model(folder);
 }
 
@@ -76,9 +79,9 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
                            }},
                       line.stop);
   line.diagnostics.add_all(report.findings);
-  if (line.stop.stop_requested()) return diag::fail(RuleId::exec_interrupted, "interrupted while verifying weights");
+  if (line.stop.stop_requested()) return diag::fail(rule::exec_interrupted, "interrupted while verifying weights");
   if (!report.verified)
-    return diag::fail(RuleId::run_weights_not_verified,
+    return diag::fail(rule::run_weights_not_verified,
                       fmt::format("{} is not {} at {}: {} findings", folder->string(), line.job.model,
                                   line.job.revision, report.findings.items().size()),
                       pin->generator && !line.options.weights
@@ -109,7 +112,7 @@ diag::Result<fs::path> weights_folder(const plan::Job& job, const RunOptions& op
       if (c == '/') c = '-';
     return locations.cache / "models" / name / job.revision;
   }
-  return diag::fail(RuleId::run_weights_missing,
+  return diag::fail(rule::run_weights_missing,
                     fmt::format("where the weights of {} are staged is not known", job.model),
                     "name the folder with --weights DIR");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "orchestrator/base/edit_distance.h"
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/plan/row_builder.h"
 #include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/points.h"
@@ -14,7 +15,7 @@ namespace sweep::plan {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 using schema::Checkout;
 using schema::MatrixEntry;
 using schema::PointView;
@@ -77,8 +78,7 @@ class EntryExpansion {
           plan_.jobs.push_back(make_job(view, concurrency));
     }
     if (agentic)
-      plan_.diagnostics.add(schema::finding(RuleId::plan_agentic_not_run, *entry_.document, entry_.key_where,
-                                            entry_.key,
+      plan_.diagnostics.add(schema::finding(rule::plan_agentic_not_run, *entry_.document, entry_.key_where, entry_.key,
                                             fmt::format("the agentic scenarios of \"{}\" give no jobs", entry_.key),
                                             "they are dispatched from the job matrix"));
   }
@@ -182,7 +182,7 @@ void report_unknown(const Checkout& checkout, const std::string& name, diag::Dia
     for (size_t i = 0; i < names.size() && i < kShown; ++i) help += fmt::format("{}{}", i == 0 ? "" : ", ", names[i]);
     if (names.size() > kShown) help += ", ...";
   }
-  out.add(diag::make(RuleId::plan_unknown_entry,
+  out.add(diag::make(rule::plan_unknown_entry,
                      name.find('*') != std::string::npos ? fmt::format("\"{}\" matches no matrix entry", name)
                                                          : fmt::format("no matrix entry is named \"{}\"", name),
                      std::move(help)));
@@ -216,7 +216,7 @@ Plan expand(const Checkout& checkout, const Selection& selection) {
     EntryExpansion(checkout, *entry, selection, plan).run();
     if (plan.jobs.size() == before && !selection.concurrencies.empty() && !selection.entries.empty())
       plan.diagnostics.add(
-          schema::finding(RuleId::plan_no_job, *entry->document, entry->key_where, entry->key,
+          schema::finding(rule::plan_no_job, *entry->document, entry->key_where, entry->key,
                           fmt::format("entry \"{}\" has no job at the asked concurrencies", entry->key),
                           "ask for concurrencies that the entry lists"));
   }

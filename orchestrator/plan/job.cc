@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/file.h"
 #include "orchestrator/digest/sha256.h"
 
 namespace sweep::plan {
@@ -225,7 +226,7 @@ diag::Result<Job> job_from_json(const json& object) {
     job.status = *parsed;
   else
     reader.fail("status", "ready or in-progress");
-  if (!reader.problem().empty()) return diag::fail(diag::RuleId::file_malformed, reader.problem());
+  if (!reader.problem().empty()) return diag::fail(diag::rule::file_malformed, reader.problem());
   return job;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/yaml/scalar.h"
 
 namespace sweep::plan {
@@ -301,7 +302,7 @@ std::optional<int64_t> dram_budget(const PointView& view, const schema::Checkout
   const Point& point = *view.point;
   if (point.kv_offloading.value_or(schema::KvOffloading::kNone) == schema::KvOffloading::kNone) return 0;
   const auto fail = [&](std::string message) {
-    diag::Diagnostic d = diag::make_at(diag::RuleId::plan_dram_budget,
+    diag::Diagnostic d = diag::make_at(diag::rule::plan_dram_budget,
                                        view.entry->document->span(point.kv_offloading.where), std::move(message));
     d.path = view.path + ".kv-offloading";
     out.add(std::move(d));

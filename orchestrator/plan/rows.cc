@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "orchestrator/base/edit_distance.h"
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/plan/eval_marking.h"
 #include "orchestrator/plan/row_builder.h"
 
@@ -13,7 +14,7 @@ namespace sweep::plan {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 using schema::Checkout;
 using schema::MatrixEntry;
 using schema::Point;
@@ -165,7 +166,7 @@ MatrixRows finish(std::vector<BuiltRow> rows, Evals evals, diag::Diagnostics dia
   for (const BuiltRow& built : rows) result.json += (result.json.size() > 1 ? ", " : "") + row_text(built.row);
   result.json += "]";
   if (rows.empty() && !diagnostics.has_errors())
-    diagnostics.add(diag::make(RuleId::plan_no_row, "the filters leave no row of the job matrix",
+    diagnostics.add(diag::make(rule::plan_no_row, "the filters leave no row of the job matrix",
                                "relax a filter; `plan` without filters lists everything"));
   diagnostics.normalise();
   result.diagnostics = std::move(diagnostics);
@@ -187,7 +188,7 @@ void check_runner_types(const Checkout& checkout, const FullSweep& options, diag
   for (const std::string& type : options.runner_types) {
     if (checkout.runners.find_label(type) != nullptr) continue;
     const auto nearest = base::nearest(type, labels);
-    out.add(diag::make(RuleId::plan_unknown_runner_type,
+    out.add(diag::make(rule::plan_unknown_runner_type,
                        fmt::format("runner type \"{}\" is no label of the runner file", type),
                        nearest ? fmt::format("did you mean \"{}\"?", *nearest) : std::string()));
   }
@@ -209,7 +210,7 @@ std::vector<const MatrixEntry*> resolve(const Checkout& checkout, const std::vec
     std::vector<std::string_view> names;
     for (const MatrixEntry& entry : checkout.entries) names.push_back(entry.key);
     const auto nearest = base::nearest(key, names);
-    out.add(diag::make(RuleId::plan_unknown_entry,
+    out.add(diag::make(rule::plan_unknown_entry,
                        fmt::format("\"{}\" {} matrix entry", key, glob ? "matches no" : "is no"),
                        nearest ? fmt::format("did you mean \"{}\"?", *nearest) : std::string()));
   }

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "orchestrator/diag/rules/file.h"
+
 namespace sweep::sample {
 
 namespace {
@@ -160,7 +162,7 @@ nlohmann::json to_json(const Sample& sample) {
 
 diag::Result<Sample> sample_from_json(const nlohmann::json& json) {
   const auto malformed = [](std::string_view reason) {
-    return diag::fail(diag::RuleId::file_malformed, fmt::format("not the record of a request: {}", reason));
+    return diag::fail(diag::rule::file_malformed, fmt::format("not the record of a request: {}", reason));
   };
   if (!json.is_object()) return malformed("not an object");
   Sample sample;

@@ -9,6 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/load.h"
+
 namespace sweep::sample {
 
 namespace {
@@ -16,7 +19,7 @@ namespace {
 constexpr std::string_view kKind = "sweepctl-requests";
 
 base::Unexpected<diag::Diagnostic> unwritable(std::string operation, const std::filesystem::path& path) {
-  return diag::fail(diag::RuleId::file_unwritable, base::IoError{std::move(operation), path, errno}.text());
+  return diag::fail(diag::rule::file_unwritable, base::IoError{std::move(operation), path, errno}.text());
 }
 
 // Bytes that are not UTF-8 (a server's error text, say) are replaced rather than refused.
@@ -25,8 +28,8 @@ std::string line_of(const nlohmann::json& json) {
 }
 
 base::Unexpected<diag::Diagnostic> malformed(const std::filesystem::path& path, uint32_t line, std::string reason) {
-  return diag::fail(diag::make_at(diag::RuleId::file_malformed, {.file = path.string(), .line = line},
-                                  std::move(reason), "delete the file to have the requests measured again"));
+  return diag::fail(diag::make_at(diag::rule::file_malformed, {.file = path.string(), .line = line}, std::move(reason),
+                                  "delete the file to have the requests measured again"));
 }
 
 std::optional<std::string> header_problem(std::string_view line) {
@@ -78,14 +81,14 @@ diag::Result<diag::Done> SampleWriter::sync() {
 
 diag::Result<SampleFile> read_samples(const std::filesystem::path& path) {
   const auto content = base::read_file(path);
-  if (!content) return diag::fail(diag::RuleId::file_unreadable, content.error().text());
+  if (!content) return diag::fail(diag::rule::file_unreadable, content.error().text());
   SampleFile file;
   std::string_view rest = *content;
   for (uint32_t number = 1; !rest.empty(); ++number) {
     const size_t end = rest.find('\n');
     if (end == std::string_view::npos) {
       if (number == 1) return malformed(path, number, "the file ends within its first line");
-      file.cut = diag::make_at(diag::RuleId::load_file_cut, {.file = path.string(), .line = number},
+      file.cut = diag::make_at(diag::rule::load_file_cut, {.file = path.string(), .line = number},
                                fmt::format("the last line is incomplete ({} bytes); {} requests before it are whole",
                                            rest.size(), file.samples.size()));
       return file;

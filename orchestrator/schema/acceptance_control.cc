@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/points.h"
 #include "orchestrator/schema/rules.h"
@@ -13,7 +14,7 @@ namespace sweep::schema {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::string_view kSglangLength = "SGLANG_SIMULATE_ACC_LEN";
 constexpr std::string_view kTrtllmDrafts = "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS";
@@ -41,7 +42,7 @@ void check_adaptive(const RecipeFile& file, const Recipe& recipe, Role role, dia
   const EngineFlags flags = read_engine_flags(recipe, role);
   if (!flags.adaptive_verification.value || flags.rejection_sampling.value != kSynthetic) return;
   out.add(
-      finding(RuleId::acceptance_forced_with_adaptive, *file.document, flags.adaptive_verification.where, "backend",
+      finding(rule::acceptance_forced_with_adaptive, *file.document, flags.adaptive_verification.where, "backend",
               "a forced acceptance length together with adaptive verification",
               "set enable_adaptive_verification to false: a step that verifies fewer drafts cannot commit the asked "
               "number of tokens"));
@@ -54,7 +55,7 @@ void check_drafts_only(const RecipeFile& file, const Recipe& recipe, Role role, 
   double drafts = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), drafts);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size() || drafts < 0) return;
-  out.add(finding(RuleId::acceptance_counts_drafts_only, *file.document, variable->value.where, "backend",
+  out.add(finding(rule::acceptance_counts_drafts_only, *file.document, variable->value.where, "backend",
                   fmt::format("{} counts accepted drafts only: with {} a step commits {:.6g} tokens", kTrtllmDrafts,
                               text, drafts + 1),
                   fmt::format("for an acceptance length of {:.6g} write {:.6g}", drafts, drafts - 1)));
@@ -81,7 +82,7 @@ void check_acceptance_control(const MatrixEntry& entry, const Checkout& checkout
     if (variant == nullptr) continue;
     for (const Role role : kRoles) {
       for (const Control& control : controls_of(variant->recipe, role)) {
-        diag::Diagnostic d = finding(RuleId::acceptance_set_in_recipe, *file->document, control.where, "backend",
+        diag::Diagnostic d = finding(rule::acceptance_set_in_recipe, *file->document, control.where, "backend",
                                      fmt::format("the recipe forces the acceptance length itself ({})", control.name),
                                      "remove it: the length is rendered from the matrix entry");
         d.notes.push_back(

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 
+#include "orchestrator/diag/rules/matrix.h"
+#include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
 
 namespace sweep::schema {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::array<std::string_view, 2> kModes{"thinking_on", "thinking_off"};
 
@@ -27,14 +29,14 @@ void decode_curve(Decoder& decoder, const yaml::Node& node, AcceptanceCurve& cur
     key.where = entry.key_where;
     const auto drafts = yaml::decode_integer(key);
     if (!drafts || *drafts < 1) {
-      decoder.report(RuleId::schema_wrong_type, entry.key_where,
+      decoder.report(rule::schema_wrong_type, entry.key_where,
                      fmt::format("key \"{}\" must be a number of draft tokens, at least 1", entry.key));
       continue;
     }
     Number length;
     decoder.read(entry.value, number(), length);
     if (length && (*length < 1 || *length > static_cast<double>(*drafts) + 1)) {
-      decoder.report(RuleId::acceptance_out_of_range, length.where,
+      decoder.report(rule::acceptance_out_of_range, length.where,
                      fmt::format("acceptance length {} is out of range for {} draft tokens, expected 1 to {}", *length,
                                  *drafts, *drafts + 1));
       continue;
@@ -49,7 +51,7 @@ std::vector<AcceptanceCurve> decode_acceptance(const DocumentPtr& document, diag
   std::vector<AcceptanceCurve> curves;
   Decoder decoder(*document, out);
   if (!document->root().is_map()) {
-    decoder.report(RuleId::schema_wrong_type, document->root().where, "an acceptance file must be a mapping of models");
+    decoder.report(rule::schema_wrong_type, document->root().where, "an acceptance file must be a mapping of models");
     return curves;
   }
   for (const yaml::Entry& model : document->root().entries) {
@@ -61,7 +63,7 @@ std::vector<AcceptanceCurve> decode_acceptance(const DocumentPtr& document, diag
     for (const yaml::Entry& mode : model.value.entries) {
       const Decoder::Scope mode_scope(decoder, mode.key, mode.key_where);
       if (std::find(kModes.begin(), kModes.end(), mode.key) == kModes.end()) {
-        decoder.report(RuleId::schema_unknown_field, mode.key_where,
+        decoder.report(rule::schema_unknown_field, mode.key_where,
                        fmt::format("unknown thinking mode \"{}\"", mode.key),
                        "allowed here: thinking_off, thinking_on");
         continue;

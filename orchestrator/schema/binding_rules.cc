@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "orchestrator/base/edit_distance.h"
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/points.h"
@@ -14,6 +15,7 @@ namespace sweep::schema {
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::string_view kNoImage = "none";
 
@@ -82,7 +84,7 @@ class BindingCheck {
     for (const RunnerLabel& label : runners.labels) names.push_back(label.name);
     const auto nearest = base::nearest(*entry_.runner, names);
     report(
-        RuleId::matrix_unknown_runner, entry_.runner.where, entry_.key + ".runner",
+        rule::matrix_unknown_runner, entry_.runner.where, entry_.key + ".runner",
         fmt::format("runner \"{}\" is no label of {}", *entry_.runner, runners.document->name()),
         nearest ? fmt::format("did you mean \"{}\"?", *nearest) : "add the label and its machines to the runner file");
   }
@@ -93,7 +95,7 @@ class BindingCheck {
                                     [&](const Pin& pin) { return pin.model.value == *entry_.model; });
     std::string help = "make one with `sweepctl weights pin`";
     if (other != checkout_.pins.end()) help = fmt::format("{} pins revision {}", other->file, other->revision.value);
-    report(RuleId::binding_pin_missing, entry_.revision.where, entry_.key + ".revision",
+    report(rule::binding_pin_missing, entry_.revision.where, entry_.key + ".revision",
            fmt::format("no pin in matrix/models/ for \"{}\" at revision {}", *entry_.model, *entry_.revision),
            std::move(help));
   }
@@ -123,7 +125,7 @@ class BindingCheck {
   }
 
   void report_fit(yaml::Range where, std::string path, int64_t gpus, std::string_view what, int64_t node) {
-    report(RuleId::matrix_gpus_do_not_fit, where, std::move(path),
+    report(rule::matrix_gpus_do_not_fit, where, std::move(path),
            fmt::format("{} GPUs ({}) do not fit on nodes of {} GPUs of runner \"{}\"", gpus, what, node,
                        entry_.runner.value),
            "lower tp, pp or pcp-size, or describe a multi-node entry");
@@ -139,7 +141,7 @@ class BindingCheck {
       if (std::any_of(curve.lengths.begin(), curve.lengths.end(), [&](const auto& l) { return l.first == *drafts; }))
         return;
     }
-    report(RuleId::acceptance_no_curve, acceptance->source.where, entry_.key + ".acceptance.source",
+    report(rule::acceptance_no_curve, acceptance->source.where, entry_.key + ".acceptance.source",
            fmt::format("no golden acceptance length for \"{}\" with {} draft tokens", entry_.model.value, *drafts),
            "add a curve to matrix/acceptance/, or use source: measured");
   }
@@ -154,7 +156,7 @@ class BindingCheck {
       std::vector<std::string_view> names;
       for (const RecipeFile& recipe : checkout_.recipes) names.push_back(recipe.path);
       const auto nearest = base::nearest(parsed.path, names);
-      report(RuleId::binding_recipe_missing, reference.where, path,
+      report(rule::binding_recipe_missing, reference.where, path,
              fmt::format("recipe \"{}\" does not exist", parsed.path),
              nearest ? fmt::format("did you mean \"{}\"?", *nearest) : "recipe paths are relative to the checkout");
       return nullptr;
@@ -163,7 +165,7 @@ class BindingCheck {
     if (variant != nullptr) return variant;
     std::string selectors;
     for (const RecipeVariant& v : file->variants) selectors += (selectors.empty() ? "" : ", ") + v.selector;
-    report(RuleId::binding_recipe_missing, reference.where, path,
+    report(rule::binding_recipe_missing, reference.where, path,
            parsed.selector.empty() ? fmt::format("recipe \"{}\" has several variants and none is named", parsed.path)
                                    : fmt::format("recipe \"{}\" has no variant \"{}\"", parsed.path, parsed.selector),
            selectors.empty() ? "the file has no variants" : fmt::format("its variants: {}", selectors));
@@ -200,20 +202,20 @@ class BindingCheck {
   void check_identity(const RecipeFile& file, const Recipe& recipe) {
     if (recipe.model) {
       if (is_image_reference(recipe.model->container.value))
-        compare_text(RuleId::binding_image_mismatch, "image", entry_.image, recipe.model->container, file,
+        compare_text(rule::binding_image_mismatch, "image", entry_.image, recipe.model->container, file,
                      "model.container");
-      compare_text(RuleId::binding_precision_mismatch, "precision", entry_.precision, recipe.model->precision, file,
+      compare_text(rule::binding_precision_mismatch, "precision", entry_.precision, recipe.model->precision, file,
                    "model.precision");
       check_model_path(file, recipe.model->path);
     }
     if (!recipe.identity) return;
     if (recipe.identity->container)
-      compare_text(RuleId::binding_image_mismatch, "image", entry_.image, recipe.identity->container->image, file,
+      compare_text(rule::binding_image_mismatch, "image", entry_.image, recipe.identity->container->image, file,
                    "identity.container.image");
     if (!recipe.identity->model) return;
-    compare_text(RuleId::binding_model_mismatch, "model", entry_.model, recipe.identity->model->repo, file,
+    compare_text(rule::binding_model_mismatch, "model", entry_.model, recipe.identity->model->repo, file,
                  "identity.model.repo");
-    compare_text(RuleId::binding_revision_mismatch, "revision", entry_.revision, recipe.identity->model->revision, file,
+    compare_text(rule::binding_revision_mismatch, "revision", entry_.revision, recipe.identity->model->revision, file,
                  "identity.model.revision");
   }
 
@@ -226,7 +228,7 @@ class BindingCheck {
     else if (repo.value.starts_with('/') || repo.value.starts_with('.') ||
              std::count(repo.value.begin(), repo.value.end(), '/') != 1)
       return;
-    compare_text(RuleId::binding_model_mismatch, "model", entry_.model, repo, file, "model.path");
+    compare_text(rule::binding_model_mismatch, "model", entry_.model, repo, file, "model.path");
   }
 
   void check_gpus(const PointView& view, const RecipeFile& file, const Recipe& recipe) {
@@ -235,7 +237,7 @@ class BindingCheck {
     const GpuType* ours = gpu_type_of_runner(entry_.runner.value);
     const std::string_view expected = ours == nullptr ? "none" : ours->name;
     if (resources.gpu_type && (ours != nullptr || entry_.is_embedded()) && *resources.gpu_type != expected)
-      mismatch(RuleId::binding_gpu_type_mismatch, entry_.runner.where, entry_.key + ".runner",
+      mismatch(rule::binding_gpu_type_mismatch, entry_.runner.where, entry_.key + ".runner",
                fmt::format("runner \"{}\" has GPU type {}, \"resources.gpu_type\" of {} is \"{}\"", entry_.runner.value,
                            expected, file.path, *resources.gpu_type),
                file, resources.gpu_type.where);
@@ -252,7 +254,7 @@ class BindingCheck {
                                                   : resources.agg_nodes.value_or(1) * per_node;
     const int64_t gpus = entry_.is_embedded() ? 0 : point.gpus();
     if (gpus != theirs)
-      mismatch(RuleId::binding_gpu_count_mismatch, point.tp ? point.tp.where : point.where, view.path,
+      mismatch(rule::binding_gpu_count_mismatch, point.tp ? point.tp.where : point.where, view.path,
                fmt::format("the point uses {} GPUs, {} provides {}", gpus, file.path, theirs), file,
                resources.gpus_per_agg ? resources.gpus_per_agg.where : resources.where);
   }
@@ -264,7 +266,7 @@ class BindingCheck {
     const int64_t theirs = gpus_per_worker ? *gpus_per_worker * workers.value_or(1)
                                            : nodes.value_or(0) * resources.gpus_per_node.value_or(4);
     if (worker->gpus() == theirs) return;
-    mismatch(RuleId::binding_gpu_count_mismatch, worker->where, fmt::format("{}.{}", view.path, role),
+    mismatch(rule::binding_gpu_count_mismatch, worker->where, fmt::format("{}.{}", view.path, role),
              fmt::format("the {} workers use {} GPUs, {} provides {}", role, worker->gpus(), file.path, theirs), file,
              gpus_per_worker ? gpus_per_worker.where : resources.where);
   }
@@ -275,7 +277,7 @@ class BindingCheck {
                              const std::string& path, yaml::Range where) {
       const int64_t value = ours.value_or(our_default);
       if (theirs && *theirs != value)
-        mismatch(RuleId::binding_parallelism_mismatch, ours ? ours.where : where, fmt::format("{}.{}", path, name),
+        mismatch(rule::binding_parallelism_mismatch, ours ? ours.where : where, fmt::format("{}.{}", path, name),
                  fmt::format("\"{}\" is {}, the engine flags of {} say {}", name, value, file.path, *theirs), file,
                  theirs.where);
     };
@@ -299,7 +301,7 @@ class BindingCheck {
     const EngineFlags flags =
         read_engine_flags(recipe, view.point->is_multi_node() ? Role::kDecode : Role::kAggregated);
     if (!drafts || !flags.draft_tokens || *drafts == *flags.draft_tokens) return;
-    mismatch(RuleId::binding_draft_tokens_mismatch, drafts.where,
+    mismatch(rule::binding_draft_tokens_mismatch, drafts.where,
              (view.point->num_draft_tokens ? view.path : entry_.key) + ".num-draft-tokens",
              fmt::format("\"num-draft-tokens\" is {}, the engine flags of {} say {}", *drafts, file.path,
                          *flags.draft_tokens),
@@ -311,7 +313,7 @@ class BindingCheck {
     const RecipeBenchmark& benchmark = *recipe.benchmark;
     const auto compare = [&](const Integer& ours, const Integer& theirs, std::string_view name) {
       if (ours && theirs && *ours != *theirs)
-        mismatch(RuleId::binding_lengths_mismatch, ours.where, fmt::format("{}.{}", view.block_path, name),
+        mismatch(rule::binding_lengths_mismatch, ours.where, fmt::format("{}.{}", view.block_path, name),
                  fmt::format("\"{}\" is {}, \"benchmark.{}\" of {} is {}", name, *ours, name, file.path, *theirs), file,
                  theirs.where);
     };
@@ -322,7 +324,7 @@ class BindingCheck {
     const std::vector<int64_t> theirs = concurrencies_of(*benchmark.concurrencies);
     for (const int64_t value : schema::concurrencies_of(*view.point)) {
       if (std::find(theirs.begin(), theirs.end(), value) != theirs.end()) continue;
-      mismatch(RuleId::binding_concurrency_mismatch,
+      mismatch(rule::binding_concurrency_mismatch,
                view.point->has_conc_list() ? view.point->conc_list->front().where : view.point->where,
                view.path + (view.point->has_conc_list() ? ".conc-list" : ""),
                fmt::format("concurrency {} is not among \"benchmark.concurrencies\" of {}", value, file.path), file,
@@ -336,11 +338,11 @@ class BindingCheck {
     const double ratio = benchmark.random_range_ratio.value_or(kDefaultRangeRatio);
     if (ratio < 1)
       mismatch(
-          RuleId::binding_lengths_mismatch, view.fixed->isl.where, view.block_path + ".isl",
+          rule::binding_lengths_mismatch, view.fixed->isl.where, view.block_path + ".isl",
           fmt::format("exact lengths need \"benchmark.random_range_ratio: 1.0\" in {}, it is {}", file.path, ratio),
           file, benchmark.random_range_ratio ? benchmark.random_range_ratio.where : benchmark.where);
     if (benchmark.use_chat_template.value_or(true))
-      mismatch(RuleId::binding_lengths_mismatch, view.fixed->isl.where, view.block_path + ".isl",
+      mismatch(rule::binding_lengths_mismatch, view.fixed->isl.where, view.block_path + ".isl",
                fmt::format("exact lengths need \"benchmark.use_chat_template: false\" in {}", file.path), file,
                benchmark.use_chat_template ? benchmark.use_chat_template.where : benchmark.where);
   }
@@ -362,7 +364,7 @@ void check_images(const Checkout& checkout, diag::Diagnostics& out) {
     const auto begin = checkout.entries.begin();
     if (std::any_of(begin, begin + static_cast<std::ptrdiff_t>(i), same)) continue;
     const auto uses = std::count_if(begin, checkout.entries.end(), same);
-    out.add(finding(RuleId::matrix_image_unpinned, *entry.document, entry.image.where, entry.key + ".image",
+    out.add(finding(rule::matrix_image_unpinned, *entry.document, entry.image.where, entry.key + ".image",
                     fmt::format("image \"{}\" is not pinned by digest{}", *entry.image,
                                 uses > 1 ? fmt::format(" ({} entries use it)", uses) : std::string()),
                     "append @sha256:... once the digest is known; a tag can move to other content"));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/points.h"
@@ -13,7 +14,7 @@ namespace sweep::schema {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::string_view kVerifyMode = "SGLANG_RAGGED_VERIFY_MODE";
 constexpr std::string_view kStatic = "static";
@@ -35,7 +36,7 @@ void check_draft_length(const PointView& view, const ModelFacts& model, diag::Di
   const Engine engine = engine_of_framework(entry.framework.value);
   const std::string limit = draft_limit(engine, model.dspark_block_size, *drafts);
   if (limit.empty()) return;
-  out.add(finding(RuleId::capability_draft_length, *entry.document, drafts.where,
+  out.add(finding(rule::capability_draft_length, *entry.document, drafts.where,
                   (view.point->num_draft_tokens ? view.path : entry.key) + ".num-draft-tokens",
                   fmt::format("{} draft tokens with {}: the DSpark head of {} has block size {}, {} needs {}", *drafts,
                               engine_name(engine), model.repo, model.dspark_block_size, engine_name(engine), limit),
@@ -54,7 +55,7 @@ void check_static_verify(const PointView& view, const ModelFacts& model, const R
   if (mode != nullptr && mode->value.value == kStatic) return;
   const yaml::Range where = mode != nullptr ? mode->value.where : recipe.backend ? recipe.backend->where : recipe.where;
   diag::Diagnostic d =
-      finding(RuleId::capability_static_verify, *file.document, where, "backend",
+      finding(rule::capability_static_verify, *file.document, where, "backend",
               mode != nullptr
                   ? fmt::format("{} is \"{}\", {} needs \"{}\"", kVerifyMode, mode->value.value, model.repo, kStatic)
                   : fmt::format("{} draft tokens on a DSpark head of block size {} need {}: \"{}\"", *drafts,
@@ -93,7 +94,7 @@ void check_fp4_backend(const RecipeFile& file, const RecipeVariant& variant, Rol
                                       flags.moe_backend.value) != kBlockScaledBackends.end();
   if (!fp4 || !block_scaled) return;
   diag::Diagnostic d = finding(
-      RuleId::capability_fp4_backend, *file.document, flags.moe_backend.where, flag_path(recipe, role, flags),
+      rule::capability_fp4_backend, *file.document, flags.moe_backend.where, flag_path(recipe, role, flags),
       fmt::format(
           "MoE backend \"{}\" computes FP4 weights with FP8 activations, which {} (SM {}.{}) has no tensor-core "
           "operands for",

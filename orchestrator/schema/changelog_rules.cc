@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "orchestrator/base/edit_distance.h"
+#include "orchestrator/diag/rules/changelog.h"
 #include "orchestrator/schema/rules.h"
 
 namespace sweep::schema {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::string_view kPlaceholder = "XXX";
 constexpr std::string_view kFirstLine = "- config-keys:";
@@ -33,7 +34,7 @@ size_t entry_lines(std::string_view text) {
 void report_merged_keys(const yaml::Document& document, const yaml::Node& node, diag::Diagnostics& out) {
   for (const yaml::Entry& entry : node.entries)
     if (entry.merged)
-      out.add(diag::make_at(RuleId::changelog_layout, document.span(node.where),
+      out.add(diag::make_at(rule::changelog_layout, document.span(node.where),
                             fmt::format("field \"{}\" comes from a merge key", entry.key),
                             "write the fields of a changelog entry out"));
 }
@@ -67,7 +68,7 @@ void check_changelog_text(const yaml::Document& document, const std::vector<Chan
   const std::string& text = document.text();
   const auto end = static_cast<uint32_t>(text.size());
   if (!text.ends_with('\n'))
-    out.add(diag::make_at(RuleId::changelog_layout, document.span({end, end}), "the file does not end with a newline",
+    out.add(diag::make_at(rule::changelog_layout, document.span({end, end}), "the file does not end with a newline",
                           "the next entry would be appended to the last line"));
   for (const yaml::Node& item : document.root().items) report_merged_keys(document, item, out);
   for (const ChangelogEntry& entry : entries) {
@@ -75,18 +76,18 @@ void check_changelog_text(const yaml::Document& document, const std::vector<Chan
     const uint32_t line_start =
         entry.where.begin == 0 ? 0 : static_cast<uint32_t>(text.rfind('\n', entry.where.begin - 1) + 1);
     if (!std::string_view(text).substr(line_start).starts_with(kFirstLine))
-      out.add(diag::make_at(RuleId::changelog_layout, document.span(entry.where),
+      out.add(diag::make_at(rule::changelog_layout, document.span(entry.where),
                             fmt::format("a changelog entry must begin with the line \"{}\"", kFirstLine),
                             "put config-keys first, unquoted, with the dash in the first column"));
     const bool evaluates = entry.evals_only.value || entry.all_evals.value || entry.eval_min_prefill_ep.present;
     if (entry.append_only.value && evaluates)
-      out.add(diag::make_at(RuleId::changelog_append_only_evals, document.span(entry.append_only.where),
+      out.add(diag::make_at(rule::changelog_append_only_evals, document.span(entry.append_only.where),
                             "\"append-only\" excludes evals-only, all-evals and eval-min-prefill-ep",
                             "append-only adds points and never evaluations"));
   }
   if (const size_t lines = entry_lines(text); lines != entries.size())
     out.add(diag::make_at(
-        RuleId::changelog_layout, {document.name()},
+        rule::changelog_layout, {document.name()},
         fmt::format("{} lines begin with \"{}\", but the file has {} entries", lines, kFirstLine, entries.size()),
         "each entry begins with that line in the first column"));
 }
@@ -101,7 +102,7 @@ void check_changelog_keys(const Checkout& checkout, diag::Diagnostics& out) {
       if (std::any_of(names.begin(), names.end(), [&](std::string_view name) { return key_matches(*key, name); }))
         continue;
       const auto nearest = base::nearest(*key, names);
-      diag::Diagnostic d = diag::make_at(RuleId::changelog_key_matches_nothing, entry.document->span(key.where),
+      diag::Diagnostic d = diag::make_at(rule::changelog_key_matches_nothing, entry.document->span(key.where),
                                          fmt::format("config key \"{}\" matches no matrix entry", *key),
                                          nearest ? fmt::format("did you mean \"{}\"?", *nearest)
                                                  : "keys are names of matrix entries; \"*\" matches anything");

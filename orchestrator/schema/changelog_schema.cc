@@ -1,4 +1,5 @@
 // One entry of the changelog: which matrix entries a change asks to run, and why (InferenceX, perf-changelog.yaml).
+#include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
 
 namespace sweep::schema {
@@ -27,7 +28,7 @@ std::vector<ChangelogEntry> decode_changelog(const DocumentPtr& document, diag::
   Decoder decoder(*document, out);
   const yaml::Node& root = document->root();
   if (!root.is_sequence()) {
-    decoder.report(diag::RuleId::schema_wrong_type, root.where,
+    decoder.report(diag::rule::schema_wrong_type, root.where,
                    "a changelog must be a list of entries, found " + yaml::describe(root));
     return entries;
   }

@@ -6,12 +6,14 @@
 #include <cmath>
 
 #include "orchestrator/base/edit_distance.h"
+#include "orchestrator/diag/rules/schema.h"
 
 namespace sweep::schema {
 
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr size_t kMostListed = 40;  // names in an "allowed here" list
 
@@ -55,7 +57,7 @@ std::string Decoder::label() const {
 }
 
 void Decoder::wrong_type(const yaml::Node& node, const yaml::ScalarProblem& problem) {
-  report(RuleId::schema_wrong_type, node.where,
+  report(rule::schema_wrong_type, node.where,
          fmt::format("{} must be {}, found {}", label(), problem.expected, problem.found), problem.help);
 }
 
@@ -73,7 +75,7 @@ bool Decoder::is_list(const yaml::Node& node, const Shape& shape) {
     return false;
   }
   if (node.items.size() < shape.least_items) {
-    report(RuleId::schema_out_of_range, node.where,
+    report(rule::schema_out_of_range, node.where,
            fmt::format("{} has {} items, expected at least {}", label(), node.items.size(), shape.least_items));
     return false;
   }
@@ -91,7 +93,7 @@ bool Decoder::in_range(double value, const yaml::Node& node, const Shape& shape)
   else
     expected = fmt::format("{} {} and at most {}", shape.open_least ? "more than" : "at least",
                            number_text(shape.least), number_text(shape.most));
-  report(RuleId::schema_out_of_range, node.where, fmt::format("{} is {}, expected {}", label(), node.text, expected));
+  report(rule::schema_out_of_range, node.where, fmt::format("{} is {}, expected {}", label(), node.text, expected));
   return false;
 }
 
@@ -104,7 +106,7 @@ std::optional<size_t> Decoder::read_choice(const yaml::Node& node, const Shape& 
   const auto found = std::find(shape.choices.begin(), shape.choices.end(), node.text);
   if (found != shape.choices.end()) return static_cast<size_t>(found - shape.choices.begin());
   const auto nearest = base::nearest(node.text, shape.choices);
-  report(RuleId::schema_unknown_value, node.where,
+  report(rule::schema_unknown_value, node.where,
          fmt::format("{} is {}, expected one of {}", label(), yaml::describe(node), quoted_list(shape.choices)),
          nearest ? fmt::format("did you mean \"{}\"?", *nearest) : std::string());
   return std::nullopt;
@@ -120,9 +122,9 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<std::stri
   auto decoded = yaml::decode_text(node);
   if (!decoded) return wrong_type(node, decoded.error());
   if (decoded->size() < shape.least_items)
-    return report(RuleId::schema_out_of_range, node.where, fmt::format("{} is empty", label()));
+    return report(rule::schema_out_of_range, node.where, fmt::format("{} is empty", label()));
   if (shape.form != nullptr && !shape.form->matches(*decoded))
-    return report(RuleId::schema_malformed_text, node.where,
+    return report(rule::schema_malformed_text, node.where,
                   fmt::format("{} is {}, expected {}", label(), yaml::describe(node), shape.form->name));
   out = {*std::move(decoded), node.where, true};
 }
@@ -219,8 +221,8 @@ std::optional<std::string> Decoder::report_unknown(const yaml::Entry& entry, con
     help += fmt::format("{}{}", i == 0 ? "" : ", ", names[i]);
   if (names.size() > kMostListed) help += ", ...";
   const Scope scope(*this, entry.key, entry.key_where);
-  report(RuleId::schema_unknown_field, entry.key_where,
-         fmt::format("unknown field \"{}\" in {}", entry.key, shape.name), std::move(help));
+  report(rule::schema_unknown_field, entry.key_where, fmt::format("unknown field \"{}\" in {}", entry.key, shape.name),
+         std::move(help));
   return nearest;
 }
 
@@ -243,7 +245,7 @@ void Decoder::read_object(const yaml::Node& node, const ObjectShape& shape, void
   for (const Field& field : shape.fields)
     if (field.required && node.find_entry(field.name) == nullptr &&
         std::find(meant.begin(), meant.end(), field.name) == meant.end())
-      report(RuleId::schema_missing_field, where, fmt::format("{} lacks the field \"{}\"", shape.name, field.name),
+      report(rule::schema_missing_field, where, fmt::format("{} lacks the field \"{}\"", shape.name, field.name),
              fmt::format("add \"{}\": {}", field.name, field.prose));
 }
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/points.h"
 #include "orchestrator/schema/rules.h"
@@ -13,6 +14,7 @@ namespace sweep::schema {
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 class EntryCheck {
  public:
@@ -34,15 +36,15 @@ class EntryCheck {
     if (!entry_.scenarios) return;
     const Scenarios& scenarios = *entry_.scenarios;
     if (scenarios.fixed_seq_len.empty() && scenarios.agentic_coding.empty())
-      report(RuleId::matrix_no_scenario, scenarios.where, entry_.key + ".scenarios",
+      report(rule::matrix_no_scenario, scenarios.where, entry_.key + ".scenarios",
              fmt::format("entry \"{}\" has no scenario", entry_.key), "add a fixed-seq-len or agentic-coding block");
     if (!scenarios.agentic_coding.empty() && entry_.runner && !entry_.runner->starts_with("cluster:"))
       report(
-          RuleId::matrix_agentic_runner, entry_.runner.where, entry_.key + ".runner",
+          rule::matrix_agentic_runner, entry_.runner.where, entry_.key + ".runner",
           fmt::format("an entry with agentic scenarios needs a runner \"cluster:...\", found \"{}\"", *entry_.runner),
           "agentic points share the host memory of a cluster's nodes");
     if (entry_.disagg.value && !entry_.multinode.value)
-      report(RuleId::matrix_topology, entry_.disagg.where, entry_.key + ".disagg",
+      report(rule::matrix_topology, entry_.disagg.where, entry_.key + ".disagg",
              "\"disagg\" is true in a single-node entry", "set multinode to true, or remove disagg");
   }
 
@@ -53,11 +55,11 @@ class EntryCheck {
     const Point& point = *view.point;
     const bool speculative = point.spec_decoding && *point.spec_decoding != SpecDecoding::kNone;
     if (speculative && *point.spec_decoding == SpecDecoding::kDspark && !entry_.draft_tokens_of(point).stated())
-      report(RuleId::matrix_draft_tokens, point.spec_decoding.where, view.path + ".spec-decoding",
+      report(rule::matrix_draft_tokens, point.spec_decoding.where, view.path + ".spec-decoding",
              "\"spec-decoding: dspark\" needs \"num-draft-tokens\"",
              "state the number of draft tokens; a verification step has one more");
     if (!speculative && !point.spec_decoding.stated() && point.num_draft_tokens)
-      report(RuleId::matrix_draft_tokens, point.num_draft_tokens.where, view.path + ".num-draft-tokens",
+      report(rule::matrix_draft_tokens, point.num_draft_tokens.where, view.path + ".num-draft-tokens",
              "\"num-draft-tokens\" without speculative decoding", "set spec-decoding, or remove num-draft-tokens");
   }
 
@@ -69,18 +71,18 @@ class EntryCheck {
                                   ? fmt::format(" of scenario {}/{}", view.fixed->isl.value, view.fixed->osl.value)
                                   : std::string();
     if (range && point.has_conc_list()) {
-      report(RuleId::matrix_concurrency, point.conc_list->front().where, view.path + ".conc-list",
+      report(rule::matrix_concurrency, point.conc_list->front().where, view.path + ".conc-list",
              fmt::format("entry \"{}\"{} states its concurrencies twice: \"conc-list\" and "
                          "\"conc-start\"/\"conc-end\"",
                          entry_.key, shape),
              "keep one of the two forms");
     } else if (!range && !point.has_conc_list()) {
-      report(RuleId::matrix_concurrency, point.where, view.path,
+      report(rule::matrix_concurrency, point.where, view.path,
              some_of_range ? "half a concurrency range: \"conc-start\" and \"conc-end\" belong together"
                            : "no concurrency is stated",
              "add conc-list: [1, 2, 4], or conc-start and conc-end");
     } else if (point.conc_start && point.conc_end && *point.conc_start > *point.conc_end) {
-      report(RuleId::matrix_concurrency, point.conc_start.where, view.path + ".conc-start",
+      report(rule::matrix_concurrency, point.conc_start.where, view.path + ".conc-start",
              fmt::format("\"conc-start\" {} is larger than \"conc-end\" {}", *point.conc_start, *point.conc_end),
              "swap the two");
     }
@@ -89,14 +91,14 @@ class EntryCheck {
     for (size_t i = 0; i < point.conc_list->size(); ++i) {
       const Integer& value = (*point.conc_list)[i];
       if (value && !seen.insert(*value).second)
-        report(RuleId::matrix_concurrency_repeated, value.where, fmt::format("{}.conc-list[{}]", view.path, i),
+        report(rule::matrix_concurrency_repeated, value.where, fmt::format("{}.conc-list[{}]", view.path, i),
                fmt::format("concurrency {} is listed twice", *value), "remove one; the point would run twice");
     }
   }
 
   void check_divides(const Integer& dcp, const Integer& tp, const std::string& path) {
     if (dcp && tp && *tp % *dcp != 0)
-      report(RuleId::matrix_parallelism, dcp.where, path + ".dcp-size",
+      report(rule::matrix_parallelism, dcp.where, path + ".dcp-size",
              fmt::format("\"tp\" {} is not divisible by \"dcp-size\" {}", *tp, *dcp),
              "decode-context parallelism splits the tensor-parallel ranks evenly");
   }
@@ -107,12 +109,12 @@ class EntryCheck {
     if (point.prefill) check_divides(point.prefill->dcp_size, point.prefill->tp, view.path + ".prefill");
     if (point.decode) check_divides(point.decode->dcp_size, point.decode->tp, view.path + ".decode");
     if (!point.is_multi_node() && point.ep && point.tp && *point.ep > point.gpus())
-      report(RuleId::matrix_expert_ranks, point.ep.where, view.path + ".ep",
+      report(rule::matrix_expert_ranks, point.ep.where, view.path + ".ep",
              fmt::format("\"ep\" {} is larger than the {} ranks that it shares", *point.ep, point.gpus()),
              "expert parallelism uses the ranks of tp x pp x pcp-size and adds none");
     if (point.prefill && point.decode && point.prefill->hardware.present != point.decode->hardware.present) {
       const Worker& with = point.prefill->hardware ? *point.prefill : *point.decode;
-      report(RuleId::matrix_topology, with.hardware.where,
+      report(rule::matrix_topology, with.hardware.where,
              view.path + (point.prefill->hardware ? ".prefill.hardware" : ".decode.hardware"),
              "\"hardware\" is stated for one role only", "state it for prefill and decode, or for neither");
     }
@@ -121,30 +123,30 @@ class EntryCheck {
   void check_agentic(const PointView& view) {
     const Point& point = *view.point;
     if (point.tp.present == (point.prefill && point.decode))
-      report(RuleId::matrix_topology, point.where, view.path,
+      report(rule::matrix_topology, point.where, view.path,
              "an agentic point needs either \"tp\", or \"prefill\" and \"decode\"",
              "tp for a single-node point, workers for a multi-node one");
     else if (point.tp && entry_.multinode.value)
-      report(RuleId::matrix_topology, point.tp.where, view.path + ".tp", "\"tp\" at this level in a multi-node entry",
+      report(rule::matrix_topology, point.tp.where, view.path + ".tp", "\"tp\" at this level in a multi-node entry",
              "describe prefill and decode workers, or set multinode to false");
     else if (point.prefill && entry_.multinode && !*entry_.multinode)
-      report(RuleId::matrix_topology, point.prefill->where, view.path + ".prefill", "workers in a single-node entry",
+      report(rule::matrix_topology, point.prefill->where, view.path + ".prefill", "workers in a single-node entry",
              "state tp, or set multinode to true");
     if (point.prefill && (point.pp || point.dcp_size || point.pcp_size))
-      report(RuleId::matrix_topology, point.where, view.path,
+      report(rule::matrix_topology, point.where, view.path,
              "\"pp\", \"dcp-size\" and \"pcp-size\" belong into the workers of a multi-node point");
     const bool dram = point.kv_offloading && *point.kv_offloading == KvOffloading::kDram;
     if (dram && !point.kv_offload_backend)
-      report(RuleId::matrix_kv_offload, point.kv_offloading.where, view.path + ".kv-offloading",
+      report(rule::matrix_kv_offload, point.kv_offloading.where, view.path + ".kv-offloading",
              "\"kv-offloading: dram\" needs \"kv-offload-backend\"", "name the backend that moves the blocks");
     if (!dram && point.kv_offload_backend)
-      report(RuleId::matrix_kv_offload, point.kv_offload_backend->where, view.path + ".kv-offload-backend",
+      report(rule::matrix_kv_offload, point.kv_offload_backend->where, view.path + ".kv-offload-backend",
              "\"kv-offload-backend\" without \"kv-offloading: dram\"");
     if (point.tp && !point.kv_offloading)
-      report(RuleId::matrix_kv_offload, point.where, view.path,
+      report(rule::matrix_kv_offload, point.where, view.path,
              "a single-node agentic point must state \"kv-offloading\"", "write kv-offloading: none");
     if (dram && !view.agentic->dram_utilization)
-      report(RuleId::matrix_kv_offload, point.kv_offloading.where, view.path + ".kv-offloading",
+      report(rule::matrix_kv_offload, point.kv_offloading.where, view.path + ".kv-offloading",
              "\"kv-offloading: dram\" needs \"dram-utilization\" in its block",
              "state the share of the host memory, above 0 and at most 1");
   }
@@ -153,7 +155,7 @@ class EntryCheck {
     if (!entry_.router) return;
     for (const PointView& view : points_of(entry_))
       if (view.point->router)
-        report(RuleId::matrix_two_scopes, view.point->router->where, view.path + ".router",
+        report(rule::matrix_two_scopes, view.point->router->where, view.path + ".router",
                "\"router\" is stated for the entry and for a point", "state it in one place");
   }
 
@@ -162,13 +164,13 @@ class EntryCheck {
     for (const PointView& view : views) {
       const Text& transfer = view.point->kv_p2p_transfer;
       if (transfer && entry_.kv_p2p_transfer)
-        report(RuleId::matrix_two_scopes, transfer.where, view.path + ".kv-p2p-transfer",
+        report(rule::matrix_two_scopes, transfer.where, view.path + ".kv-p2p-transfer",
                "\"kv-p2p-transfer\" is stated for the entry and for a point", "state it in one place");
       if (transfer && entry_.multinode && !*entry_.multinode)
-        report(RuleId::matrix_topology, transfer.where, view.path + ".kv-p2p-transfer",
+        report(rule::matrix_topology, transfer.where, view.path + ".kv-p2p-transfer",
                "\"kv-p2p-transfer\" in a single-node entry", "only disaggregated workers exchange KV blocks");
       if (entry_.disagg.value && !transfer.stated() && !entry_.kv_p2p_transfer.stated())
-        report(RuleId::matrix_transfer_missing, view.point->where, view.path,
+        report(rule::matrix_transfer_missing, view.point->where, view.path,
                "a disaggregated point needs \"kv-p2p-transfer\"", "state it here, or once for the entry");
     }
   }
@@ -196,7 +198,7 @@ void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out) {
     for (size_t j = 0; j < i; ++j) {
       const MatrixEntry& first = checkout.entries[j];
       if (first.key != entry.key) continue;
-      diag::Diagnostic d = finding(RuleId::matrix_duplicate_entry, *entry.document, entry.key_where, entry.key,
+      diag::Diagnostic d = finding(rule::matrix_duplicate_entry, *entry.document, entry.key_where, entry.key,
                                    fmt::format("entry \"{}\" is defined twice", entry.key), "rename one of the two");
       d.notes.push_back({"first defined here", first.document->span(first.key_where)});
       out.add(std::move(d));

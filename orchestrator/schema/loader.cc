@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/schema.h"
+#include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/schema/rules.h"
 #include "orchestrator/yaml/parse.h"
 
@@ -15,7 +18,7 @@ namespace sweep::schema {
 namespace {
 
 namespace fs = std::filesystem;
-using diag::RuleId;
+namespace rule = diag::rule;
 
 bool is_configuration(const fs::path& path) {
   return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
@@ -33,7 +36,7 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
   const auto open = std::count_if(pin.files.begin(), pin.files.end(),
                                   [](const PinFile& file) { return !file.sha256 && !file.git_blob; });
   diag::Diagnostic diagnostic = finding(
-      RuleId::weights_pin_incomplete, *pin.document, pin.complete.where, "complete",
+      rule::weights_pin_incomplete, *pin.document, pin.complete.where, "complete",
       fmt::format("the pin of \"{}\" is incomplete: {} of {} listed files have no digest", pin.model.value, open,
                   pin.files.size()),
       "complete it with `sweepctl weights pin`; until then its weights cannot be verified and a run is refused");
@@ -67,7 +70,7 @@ void Loader::load(const fs::path& path, std::string name, Role role, std::option
     const bool too_large = text.error().error_number == EFBIG;
     if (role == Role::kTarget)
       checkout_.diagnostics.add(diag::make_at(
-          too_large ? RuleId::file_too_large : RuleId::file_unreadable, {name},
+          too_large ? rule::file_too_large : rule::file_unreadable, {name},
           too_large ? fmt::format("the file is larger than {} bytes", limits.bytes) : text.error().text()));
     return;
   }
@@ -81,7 +84,7 @@ void Loader::load(const fs::path& path, std::string name, Role role, std::option
     if (kind)
       decode(document, *kind, root_path, role, found);
     else
-      found.add(diag::make_at(RuleId::schema_unknown_kind, {name},
+      found.add(diag::make_at(rule::schema_unknown_kind, {name},
                               "the kind of this file cannot be told from its content",
                               fmt::format("state it with --kind, one of {}", all_kinds())));
   }
@@ -103,7 +106,7 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const std::strin
       if (checkout_.runners.document == nullptr || (target && !runners_are_target_))
         checkout_.runners = std::move(runners);
       else if (target)
-        out.add(diag::make_at(RuleId::schema_duplicate_name, {document->name()}, "a second runner file",
+        out.add(diag::make_at(rule::schema_duplicate_name, {document->name()}, "a second runner file",
                               fmt::format("{} is in use already", checkout_.runners.document->name())));
       runners_are_target_ = runners_are_target_ || target;
       return;
@@ -146,7 +149,7 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   }
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
-        diag::make_at(RuleId::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
+        diag::make_at(rule::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
     const std::string below = file.lexically_relative(folder).generic_string();

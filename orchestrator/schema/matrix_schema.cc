@@ -1,6 +1,8 @@
 // The master-config format: what a matrix entry can say. The peer's fields (InferenceX, configs/CONFIGS.md) and ours.
 #include <utility>
 
+#include "orchestrator/diag/rules/matrix.h"
+#include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
 
 namespace sweep::schema {
@@ -258,7 +260,7 @@ std::vector<MatrixEntry> decode_matrix(const DocumentPtr& document, diag::Diagno
   Decoder decoder(*document, out);
   const yaml::Node& root = document->root();
   if (!root.is_map()) {
-    decoder.report(diag::RuleId::schema_wrong_type, root.where,
+    decoder.report(diag::rule::schema_wrong_type, root.where,
                    "a matrix file must be a mapping of entries, found " + yaml::describe(root));
     return entries;
   }
@@ -266,7 +268,7 @@ std::vector<MatrixEntry> decode_matrix(const DocumentPtr& document, diag::Diagno
   for (const yaml::Entry& item : root.entries) {
     const Decoder::Scope scope(decoder, item.key, item.key_where);
     if (item.key.find('*') != std::string::npos)
-      decoder.report(diag::RuleId::matrix_entry_name, item.key_where, "entry name \"" + item.key + "\" contains \"*\"",
+      decoder.report(diag::rule::matrix_entry_name, item.key_where, "entry name \"" + item.key + "\" contains \"*\"",
                      "\"*\" is the wildcard of changelog keys and of the command line");
     MatrixEntry& entry = entries.emplace_back();
     entry.key = item.key;

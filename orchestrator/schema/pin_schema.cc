@@ -3,13 +3,14 @@
 
 #include <map>
 
+#include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
 
 namespace sweep::schema {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 const ObjectShape& file_shape() {
   static const ObjectShape shape{
@@ -76,18 +77,18 @@ Pin decode_pin(const DocumentPtr& document, std::string path, diag::Diagnostics&
     const Decoder::Scope files(decoder, "files", file.where);
     const Decoder::Scope scope(decoder, i, file.where);
     if (!is_safe_path(*file.path))
-      decoder.report(RuleId::schema_malformed_text, file.path.where,
+      decoder.report(rule::schema_malformed_text, file.path.where,
                      fmt::format("path \"{}\" leaves the model's folder", *file.path),
                      "paths are relative, with \"/\" and without \".\" or \"..\"");
     if (!seen.emplace(*file.path, file.path.where).second)
-      decoder.report(RuleId::schema_duplicate_name, file.path.where,
+      decoder.report(rule::schema_duplicate_name, file.path.where,
                      fmt::format("file \"{}\" is listed twice", *file.path));
     if (pin.complete && *pin.complete && !file.sha256 && !file.git_blob)
-      decoder.report(RuleId::schema_missing_field, file.where,
+      decoder.report(rule::schema_missing_field, file.where,
                      fmt::format("file \"{}\" has no digest in a complete pin", *file.path),
                      "state sha256 or git_blob, or \"complete\": false");
     if (pin.complete && *pin.complete && !file.size)
-      decoder.report(RuleId::schema_missing_field, file.where,
+      decoder.report(rule::schema_missing_field, file.where,
                      fmt::format("file \"{}\" has no size in a complete pin", *file.path),
                      "state its size, or \"complete\": false");
   }

@@ -2,6 +2,7 @@
 // model as shipped must state.
 #include <fmt/format.h>
 
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/points.h"
 #include "orchestrator/schema/rules.h"
@@ -11,6 +12,7 @@ namespace sweep::schema {
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 class PolicyCheck {
  public:
@@ -37,14 +39,14 @@ class PolicyCheck {
   // What holds wherever the setting stands.
   void check_acceptance(const Acceptance& acceptance, const std::string& path) {
     if (is_explicit(acceptance) && !acceptance.length.stated())
-      report(RuleId::acceptance_length_missing, acceptance.source.where, path + ".source",
+      report(rule::acceptance_length_missing, acceptance.source.where, path + ".source",
              "\"source: explicit\" needs a \"length\"", "state the mean tokens committed per verification step");
     if (acceptance.source && !is_explicit(acceptance) && acceptance.length)
-      report(RuleId::acceptance_length_not_explicit, acceptance.length.where, path + ".length",
+      report(rule::acceptance_length_not_explicit, acceptance.length.where, path + ".length",
              fmt::format("\"length\" beside \"source: {}\"", choice_name(*acceptance.source)),
              "a length is only set with source: explicit; golden takes it from the curve, measured has none");
     if (is_explicit(acceptance) && !entry_.research_only.value)
-      report(RuleId::acceptance_explicit_needs_research_only, acceptance.source.where, path + ".source",
+      report(rule::acceptance_explicit_needs_research_only, acceptance.source.where, path + ".source",
              fmt::format("an explicit acceptance length in entry \"{}\", which is not research-only", entry_.key),
              "set research-only: true with authorization and deviations, or use source: golden");
     if (acceptance.length && *acceptance.length < 1)
@@ -52,7 +54,7 @@ class PolicyCheck {
   }
 
   void report_range(const Acceptance& acceptance, const std::string& path, const std::string& expected) {
-    report(RuleId::acceptance_out_of_range, acceptance.length.where, path + ".length",
+    report(rule::acceptance_out_of_range, acceptance.length.where, path + ".length",
            fmt::format("acceptance length {} is out of range, expected {}", *acceptance.length, expected),
            "the acceptance length counts the tokens committed per verification step: accepted drafts + 1");
   }
@@ -63,11 +65,11 @@ class PolicyCheck {
     const std::string path = (view.point->acceptance ? view.path : entry_.key) + ".acceptance";
     const auto& method = view.point->spec_decoding;
     if (!method.stated() || (method && *method == SpecDecoding::kNone))
-      report(RuleId::acceptance_without_speculation, acceptance->where, path,
+      report(rule::acceptance_without_speculation, acceptance->where, path,
              "an acceptance setting for a point without speculative decoding",
              "set spec-decoding, or remove acceptance");
     if (view.agentic != nullptr && is_explicit(*acceptance))
-      report(RuleId::acceptance_explicit_not_for_agentic, acceptance->source.where, path + ".source",
+      report(rule::acceptance_explicit_not_for_agentic, acceptance->source.where, path + ".source",
              "an explicit acceptance length in an agentic scenario",
              "explicit lengths are for fixed-seq-len scenarios only; use source: golden or measured");
     const Integer& drafts = entry_.draft_tokens_of(*view.point);
@@ -78,17 +80,17 @@ class PolicyCheck {
   void check_research() {
     const bool research = entry_.research_only.value;
     if (research && (!entry_.authorization.stated() || (entry_.authorization && is_blank(*entry_.authorization))))
-      report(RuleId::research_not_authorised,
+      report(rule::research_not_authorised,
              entry_.authorization ? entry_.authorization.where : entry_.research_only.where,
              entry_.key + ".authorization",
              fmt::format("entry \"{}\" is research-only and states no authorization", entry_.key),
              "add authorization: who allowed what, and for which purpose");
     if (research && entry_.deviations.empty())
-      report(RuleId::research_deviations_missing, entry_.research_only.where, entry_.key + ".deviations",
+      report(rule::research_deviations_missing, entry_.research_only.where, entry_.key + ".deviations",
              fmt::format("entry \"{}\" is research-only and lists no deviations", entry_.key),
              "list every departure from the model as shipped under deviations");
     if (!research && !entry_.deviations.empty())
-      report(RuleId::research_not_declared, entry_.deviations.front().where, entry_.key + ".deviations",
+      report(rule::research_not_declared, entry_.deviations.front().where, entry_.key + ".deviations",
              fmt::format("entry \"{}\" lists deviations and is not research-only", entry_.key),
              "set research-only: true; deviations never enter official results");
   }

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "orchestrator/diag/rules/schema.h"
+
 namespace sweep::schema {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::string_view kOverride = "override_";
 constexpr std::string_view kZipOverride = "zip_override_";
@@ -51,11 +53,11 @@ void measure(const yaml::Node& node, ZipLength& zip, const yaml::Document& docum
   for (const yaml::Entry& entry : node.entries) measure(entry.value, zip, document, out);
   if (!node.is_sequence()) return;
   if (node.items.empty()) {
-    out.add(diag::make_at(RuleId::recipe_zip_lengths, document.span(node.where), "a list of a zip override is empty"));
+    out.add(diag::make_at(rule::recipe_zip_lengths, document.span(node.where), "a list of a zip override is empty"));
     zip.consistent = false;
   } else if (node.items.size() > 1 && zip.length > 1 && node.items.size() != zip.length) {
     diag::Diagnostic d = diag::make_at(
-        RuleId::recipe_zip_lengths, document.span(node.where),
+        rule::recipe_zip_lengths, document.span(node.where),
         fmt::format("this list has {} items, others of the zip override have {}", node.items.size(), zip.length),
         "give all lists one length; a list of one item is repeated");
     d.notes.push_back({"a list of another length is here", document.span(zip.where)});
@@ -94,14 +96,14 @@ std::vector<std::pair<std::string, std::shared_ptr<const yaml::Node>>> expand_va
       ZipLength zip;
       measure(entry.value, zip, document, out);
       if (zip.length == 0 && zip.consistent) {
-        out.add(diag::make_at(RuleId::recipe_zip_lengths, document.span(entry.key_where),
+        out.add(diag::make_at(rule::recipe_zip_lengths, document.span(entry.key_where),
                               fmt::format("\"{}\" holds no list to zip", entry.key),
                               fmt::format("use \"{}...\" for a single variant", kOverride)));
         continue;
       }
       if (!zip.consistent) continue;
       if (zip.length > kMostVariants || zip.length * tree_size(root) > kMostVariantValues) {
-        out.add(diag::make_at(RuleId::recipe_zip_lengths, document.span(zip.where),
+        out.add(diag::make_at(rule::recipe_zip_lengths, document.span(zip.where),
                               fmt::format("{} variants of this size from one zip override are too many, at most {}",
                                           zip.length, kMostVariants)));
         continue;
@@ -111,7 +113,7 @@ std::vector<std::pair<std::string, std::shared_ptr<const yaml::Node>>> expand_va
                               std::make_shared<const yaml::Node>(merge(*base, pick(entry.value, i))));
     } else {
       diag::Diagnostic d =
-          diag::make_at(RuleId::schema_unknown_field, document.span(entry.key_where),
+          diag::make_at(rule::schema_unknown_field, document.span(entry.key_where),
                         fmt::format("unknown field \"{}\" beside \"base\"", entry.key),
                         "allowed here: base, override_NAME, zip_override_NAME; fields of the recipe go into base");
       d.path = entry.key;

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/weights/hash_files.h"
 #include "orchestrator/weights/model_path.h"
@@ -41,7 +43,7 @@ class PinReader {
 
   Pin read(const json& root);
   void malformed(std::string path, std::string message) {
-    add(diag::RuleId::weights_pin_malformed, std::move(path), std::move(message));
+    add(diag::rule::weights_pin_malformed, std::move(path), std::move(message));
   }
 
  private:
@@ -111,7 +113,7 @@ void PinReader::read_file(const json& item, const std::string& path, Pin& pin) {
                   .git_blob = digits(item, "git_blob", kGitBlobDigits, prefix)};
   if (file.path.empty()) return;
   if (const auto reason = unsafe_reason(file.path))
-    return add(diag::RuleId::weights_path_escape, prefix + "path",
+    return add(diag::rule::weights_path_escape, prefix + "path",
                fmt::format("the file name \"{}\" {}", file.path, *reason));
   pin.files.push_back(std::move(file));
 }
@@ -161,7 +163,7 @@ std::optional<IndexTotals> totals_of(const std::vector<StagedFile>& files, diag:
   if (found == files.end()) return std::nullopt;
   const auto text = base::read_file(found->opened, kLargestIndex);
   if (!text) {
-    diagnostics.add(diag::make(diag::RuleId::weights_unreadable, text.error().text()));
+    diagnostics.add(diag::make(diag::rule::weights_unreadable, text.error().text()));
     return std::nullopt;
   }
   const auto index = parse_index(*text, found->path, diagnostics);
@@ -192,7 +194,7 @@ std::optional<Pin> parse_pin(std::string_view text, const std::string& name, dia
 std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics) {
   const auto text = base::read_file(path, kLargestPin);
   if (!text) {
-    diagnostics.add(diag::make(diag::RuleId::file_unreadable, text.error().text()));
+    diagnostics.add(diag::make(diag::rule::file_unreadable, text.error().text()));
     return std::nullopt;
   }
   return parse_pin(*text, path.generic_string(), diagnostics);
@@ -218,7 +220,7 @@ std::string to_text(const Pin& pin) {
 
 diag::Result<diag::Done> write_pin(const std::filesystem::path& path, const Pin& pin) {
   const auto written = base::write_file_atomic(path, to_text(pin));
-  if (!written) return diag::fail(diag::RuleId::file_unwritable, written.error().text());
+  if (!written) return diag::fail(diag::rule::file_unwritable, written.error().text());
   return diag::Done{};
 }
 
@@ -230,7 +232,7 @@ diag::Result<Pin> pin_from_dir(const std::filesystem::path& dir, const PinSource
   std::vector<HashTask> tasks;
   for (const StagedFile& file : staged) {
     if (const auto reason = unsafe_reason(file.path))
-      return diag::fail(diag::RuleId::weights_path_escape, fmt::format("the file name \"{}\" {}", file.path, *reason),
+      return diag::fail(diag::rule::weights_path_escape, fmt::format("the file name \"{}\" {}", file.path, *reason),
                         "no pin can hold such a name: rename the file");
     tasks.push_back({.file = file.opened, .size = file.size});
   }
@@ -239,10 +241,10 @@ diag::Result<Pin> pin_from_dir(const std::filesystem::path& dir, const PinSource
   for (size_t i = 0; i < staged.size(); ++i) {
     const HashOutcome& outcome = outcomes[i];
     if (outcome.state == HashState::kNotDone)
-      return diag::fail(diag::RuleId::weights_not_checked, "interrupted before all files were hashed");
+      return diag::fail(diag::rule::weights_not_checked, "interrupted before all files were hashed");
     if (outcome.state != HashState::kDone)
       return diag::fail(
-          outcome.state == HashState::kChanged ? diag::RuleId::weights_changed : diag::RuleId::weights_unreadable,
+          outcome.state == HashState::kChanged ? diag::rule::weights_changed : diag::rule::weights_unreadable,
           fmt::format("\"{}\": {}", staged[i].path, outcome.reason));
     pin.files.push_back(
         {.path = staged[i].path, .size = outcome.size, .sha256 = outcome.sha256, .git_blob = std::nullopt});

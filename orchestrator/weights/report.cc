@@ -8,6 +8,7 @@
 
 #include "orchestrator/base/utf8.h"
 #include "orchestrator/diag/render.h"
+#include "orchestrator/diag/rules/file.h"
 
 namespace sweep::weights {
 
@@ -62,7 +63,7 @@ std::optional<diag::Diagnostic> finding_from_json(const json& item) {
     if (const json* value = member(item, name); value == nullptr || !value->is_string()) return std::nullopt;
   const diag::RuleInfo* rule = diag::find_rule(item["rule"].get_ref<const std::string&>());
   if (rule == nullptr) return std::nullopt;
-  diag::Diagnostic finding = diag::make(rule->id, item["message"], item["help"]);
+  diag::Diagnostic finding = diag::make(*rule, item["message"], item["help"]);
   finding.path = item["path"];
   for (const auto severity : {diag::Severity::kError, diag::Severity::kWarning, diag::Severity::kNote})
     if (item["severity"] == diag::severity_name(severity)) finding.severity = severity;
@@ -106,7 +107,7 @@ json to_json(const Report& report) {
 
 diag::Result<Report> report_from_json(const json& root) {
   const auto malformed = [](std::string_view what) {
-    return diag::fail(diag::RuleId::file_malformed, fmt::format("not a report of verified weights: {}", what));
+    return diag::fail(diag::rule::file_malformed, fmt::format("not a report of verified weights: {}", what));
   };
   if (!root.is_object()) return malformed("not an object");
   const auto is = [&](const char* name, auto check) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/weights/model_path.h"
 
 namespace sweep::weights {
@@ -47,7 +48,7 @@ class HeaderCheck {
  public:
   HeaderCheck(const std::string& name, diag::Diagnostics& diagnostics) : name_(name), diagnostics_(diagnostics) {}
 
-  void malformed(std::string message) { add(diag::RuleId::weights_header_malformed, std::move(message)); }
+  void malformed(std::string message) { add(diag::rule::weights_header_malformed, std::move(message)); }
 
   std::optional<Tensor> tensor(const std::string& name, const json& item);
   void layout(std::vector<Tensor>& tensors, uint64_t data_bytes);
@@ -99,7 +100,7 @@ std::optional<Tensor> HeaderCheck::tensor(const std::string& name, const json& i
   if (!count || __builtin_mul_overflow(*count, bits.value_or(1), &total_bits)) {
     malformed(fmt::format("tensor \"{}\" has the impossible shape {}", name, shape->dump()));
   } else if (!bits) {
-    add(diag::RuleId::weights_unknown_dtype, fmt::format("tensor \"{}\" has type \"{}\"", name, dtype_name));
+    add(diag::rule::weights_unknown_dtype, fmt::format("tensor \"{}\" has type \"{}\"", name, dtype_name));
   } else if (total_bits % 8 != 0 || total_bits / 8 != tensor.end - tensor.begin) {
     malformed(fmt::format("tensor \"{}\" ({} {}) takes {} bytes, expected {}", name, dtype_name, shape->dump(),
                           tensor.end - tensor.begin, static_cast<double>(total_bits) / 8));
@@ -170,7 +171,7 @@ std::optional<ShardHeader> read_shard_header(const std::filesystem::path& file, 
                                              diag::Diagnostics& diagnostics) {
   const auto unreadable = [&](const char* operation) {
     diag::Diagnostic diagnostic =
-        diag::make(diag::RuleId::weights_unreadable,
+        diag::make(diag::rule::weights_unreadable,
                    fmt::format("cannot {} \"{}\": {}", operation, name, std::generic_category().message(errno)));
     diagnostic.path = name;
     diagnostics.add(std::move(diagnostic));
@@ -218,18 +219,18 @@ std::optional<ShardIndex> parse_index(std::string_view text, const std::string& 
   const json parsed = json::parse(text, nullptr, false);
   const auto map = parsed.is_object() ? parsed.find("weight_map") : parsed.end();
   if (!parsed.is_object() || map == parsed.end() || !map->is_object()) {
-    add(diag::RuleId::weights_index_malformed, "there is no object \"weight_map\"");
+    add(diag::rule::weights_index_malformed, "there is no object \"weight_map\"");
     return std::nullopt;
   }
   ShardIndex index;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) {
-      add(diag::RuleId::weights_index_malformed, fmt::format("tensor \"{}\" has no file name", tensor));
+      add(diag::rule::weights_index_malformed, fmt::format("tensor \"{}\" has no file name", tensor));
       continue;
     }
     const auto& path = file.get_ref<const std::string&>();
     if (const auto reason = unsafe_reason(path))
-      add(diag::RuleId::weights_path_escape, fmt::format("the file name of tensor \"{}\" {}", tensor, *reason));
+      add(diag::rule::weights_path_escape, fmt::format("the file name of tensor \"{}\" {}", tensor, *reason));
     else
       index.weight_map[tensor] = path;
   }

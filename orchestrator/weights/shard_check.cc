@@ -8,6 +8,7 @@
 #include <string>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/weights/safetensors.h"
 
 namespace sweep::weights {
@@ -36,7 +37,7 @@ class ShardCheck {
     const StagedFile* index_file = staged(kIndexName);
     if (index_file == nullptr) return;
     const auto text = base::read_file(index_file->opened, kLargestIndex);
-    if (!text) return add(diag::RuleId::weights_unreadable, std::string(kIndexName), text.error().text());
+    if (!text) return add(diag::rule::weights_unreadable, std::string(kIndexName), text.error().text());
     const auto index = parse_index(*text, index_file->path, diagnostics_);
     if (!index) return;
     check_map(*index);
@@ -71,7 +72,7 @@ void ShardCheck::report_tensors(const std::string& shard, const std::vector<std:
   for (size_t i = 0; i < std::min(tensors.size(), kMostNamedTensors); ++i)
     names += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", tensors[i]);
   if (tensors.size() > kMostNamedTensors) names += ", ...";
-  add(diag::RuleId::weights_tensor_mismatch, shard,
+  add(diag::rule::weights_tensor_mismatch, shard,
       fmt::format("\"{}\": {} {} {}: {}", shard, tensors.size(), tensors.size() == 1 ? "tensor" : "tensors", what,
                   names));
 }
@@ -88,7 +89,7 @@ void ShardCheck::check_map(const ShardIndex& index) {
     if (header != headers_.end() && !header->second.tensor_bytes.contains(tensor)) absent[shard].push_back(tensor);
   }
   for (const auto& [shard, tensors] : missing_shards)
-    add(diag::RuleId::weights_index_names_missing_shard, shard,
+    add(diag::rule::weights_index_names_missing_shard, shard,
         fmt::format("the index places {} tensors in \"{}\", which is not there", tensors, shard));
   for (const auto& [shard, tensors] : absent) report_tensors(shard, tensors, "of the index not in it");
   for (const auto& [shard, header] : headers_) {
@@ -100,13 +101,13 @@ void ShardCheck::check_map(const ShardIndex& index) {
     report_tensors(shard, unmapped, "not placed in it by the index");
   }
   if (pin_.index && pin_.index->tensor_count != index.weight_map.size())
-    add(diag::RuleId::weights_tensor_mismatch, std::string(kIndexName),
+    add(diag::rule::weights_tensor_mismatch, std::string(kIndexName),
         fmt::format("the index lists {} tensors, the pin says {}", index.weight_map.size(), pin_.index->tensor_count));
 }
 
 void ShardCheck::check_totals(const ShardIndex& index) {
   if (pin_.index && index.total_size && *index.total_size != pin_.index->total_size)
-    add(diag::RuleId::weights_tensor_mismatch, std::string(kIndexName),
+    add(diag::rule::weights_tensor_mismatch, std::string(kIndexName),
         fmt::format("the index gives a total of {} bytes, the pin {}", *index.total_size, pin_.index->total_size));
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : index.weight_map) shards.insert(shard);
@@ -117,7 +118,7 @@ void ShardCheck::check_totals(const ShardIndex& index) {
     sum += header->second.data_bytes;
   }
   if (index.total_size && all_readable_ && sum != *index.total_size)
-    add(diag::RuleId::weights_tensor_mismatch, std::string(kIndexName),
+    add(diag::rule::weights_tensor_mismatch, std::string(kIndexName),
         fmt::format("the tensors of all shards take {} bytes, the index says {}", sum, *index.total_size));
 }
 

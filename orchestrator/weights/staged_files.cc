@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "orchestrator/diag/rules/weights.h"
+
 namespace sweep::weights {
 
 namespace {
@@ -51,8 +53,8 @@ class Lister {
 
  private:
   void fail_listing(const std::error_code& error) {
-    diagnostics_.add(diag::make(diag::RuleId::weights_unreadable,
-                                fmt::format("cannot list {}: {}", root_.string(), error.message())));
+    diagnostics_.add(
+        diag::make(diag::rule::weights_unreadable, fmt::format("cannot list {}: {}", root_.string(), error.message())));
   }
 
   void take(const fs::directory_entry& entry) {
@@ -60,12 +62,11 @@ class Lister {
     const std::string path = entry.path().lexically_relative(root_).generic_string();
     const fs::file_status status = entry.symlink_status(error);
     if (error)
-      return diagnostics_.add(
-          at_file(diag::RuleId::weights_unreadable, path, "cannot be inspected: " + error.message()));
+      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "cannot be inspected: " + error.message()));
     if (fs::is_symlink(status)) return take_link(entry.path(), path);
     if (fs::is_directory(status)) return;
     if (!fs::is_regular_file(status))
-      return diagnostics_.add(at_file(diag::RuleId::weights_unreadable, path, "is not a regular file"));
+      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "is not a regular file"));
     add(path, entry.path());
   }
 
@@ -74,13 +75,12 @@ class Lister {
     const fs::path target = fs::canonical(link, error);
     if (error)
       return diagnostics_.add(
-          at_file(diag::RuleId::weights_unreadable, path, "is a link that leads nowhere: " + error.message()));
+          at_file(diag::rule::weights_unreadable, path, "is a link that leads nowhere: " + error.message()));
     if (!is_inside(target, root_))
-      return diagnostics_.add(at_file(diag::RuleId::weights_path_escape, path,
+      return diagnostics_.add(at_file(diag::rule::weights_path_escape, path,
                                       fmt::format("is a link that leaves the folder, to {}", target.string())));
     if (!fs::is_regular_file(target, error))
-      return diagnostics_.add(
-          at_file(diag::RuleId::weights_unreadable, path, "is a link to something else than a file"));
+      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "is a link to something else than a file"));
     add(path, target);
   }
 
@@ -88,8 +88,7 @@ class Lister {
     std::error_code error;
     const uintmax_t size = fs::file_size(opened, error);
     if (error)
-      return diagnostics_.add(
-          at_file(diag::RuleId::weights_unreadable, path, "cannot be inspected: " + error.message()));
+      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "cannot be inspected: " + error.message()));
     files_.push_back({.path = path, .opened = opened, .size = size});
   }
 
@@ -105,7 +104,7 @@ std::vector<StagedFile> list_staged(const fs::path& dir, diag::Diagnostics& diag
   const fs::path root = fs::canonical(dir, error);
   if (error || !fs::is_directory(root, error)) {
     diagnostics.add(diag::make(
-        diag::RuleId::weights_unreadable,
+        diag::rule::weights_unreadable,
         fmt::format("{} is not a folder{}{}", dir.string(), error ? ": " : "", error ? error.message() : std::string()),
         "name the folder that holds the model's files"));
     return {};

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "orchestrator/base/clock.h"
+#include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/weights/shard_check.h"
 #include "orchestrator/weights/staged_files.h"
 
@@ -62,21 +63,21 @@ void Verification::add(diag::RuleId rule, const std::string& path, std::string m
 
 void Verification::check_pin() {
   if (options_.expected_model && *options_.expected_model != pin_.model)
-    add(diag::RuleId::weights_revision_mismatch, "",
+    add(diag::rule::weights_revision_mismatch, "",
         fmt::format("the pin is for model \"{}\", expected \"{}\"", pin_.model, *options_.expected_model));
   if (options_.expected_revision && *options_.expected_revision != pin_.revision)
-    add(diag::RuleId::weights_revision_mismatch, "",
+    add(diag::rule::weights_revision_mismatch, "",
         fmt::format("the pin is for revision {}, expected {}", pin_.revision, *options_.expected_revision));
   if (pin_.generator && content_revision(pin_.files) != pin_.revision)
-    add(diag::RuleId::weights_revision_mismatch, "",
+    add(diag::rule::weights_revision_mismatch, "",
         fmt::format("the pin of a generated model names revision {}, its files make {}", pin_.revision,
                     content_revision(pin_.files)),
         "make the pin again with `sweepctl weights pin --from-dir`");
   if (!pin_.complete)
-    add(diag::RuleId::weights_pin_incomplete, "", "the pin is marked as incomplete",
+    add(diag::rule::weights_pin_incomplete, "", "the pin is marked as incomplete",
         "make the pin again with `sweepctl weights pin`");
   else if (pin_.files.empty())
-    add(diag::RuleId::weights_pin_incomplete, "", "the pin lists no file");
+    add(diag::rule::weights_pin_incomplete, "", "the pin lists no file");
 }
 
 Report Verification::run() {
@@ -119,7 +120,7 @@ void Verification::judge_pinned() {
         std::find_if(staged_.begin(), staged_.end(), [&](const auto& file) { return file.path == pinned.path; });
     if (staged == staged_.end()) {
       report_.files.push_back({.path = pinned.path, .size = {}, .sha256 = {}, .status = FileStatus::kMissing});
-      add(diag::RuleId::weights_missing_file, pinned.path, fmt::format("\"{}\" is pinned and not there", pinned.path),
+      add(diag::rule::weights_missing_file, pinned.path, fmt::format("\"{}\" is pinned and not there", pinned.path),
           fmt::format("fetch it again into {}", dir_.string()));
       continue;
     }
@@ -128,13 +129,13 @@ void Verification::judge_pinned() {
     judge(pinned, *staged, outcome);
   }
   if (not_done != 0)
-    add(diag::RuleId::weights_not_checked, "",
+    add(diag::rule::weights_not_checked, "",
         fmt::format("interrupted: the content of {} of {} pinned files was not checked", not_done, pin_.files.size()));
 }
 
 FileStatus Verification::judge_content(const PinnedFile& pinned, const HashOutcome& outcome) {
   if (!pinned.sha256 && !pinned.git_blob) {
-    add(diag::RuleId::weights_pin_incomplete, pinned.path,
+    add(diag::rule::weights_pin_incomplete, pinned.path,
         fmt::format("the pin has neither SHA-256 nor git blob id of \"{}\" (found {})", pinned.path, outcome.sha256),
         "make the pin again with `sweepctl weights pin`");
     return FileStatus::kNotPinned;
@@ -144,7 +145,7 @@ FileStatus Verification::judge_content(const PinnedFile& pinned, const HashOutco
                            const std::string& found) {
     if (!expected || *expected == found) return;
     status = FileStatus::kHashMismatch;
-    add(diag::RuleId::weights_hash_mismatch, pinned.path,
+    add(diag::rule::weights_hash_mismatch, pinned.path,
         fmt::format("\"{}\" has {} {}, expected {}", pinned.path, kind, found, *expected),
         "delete the file and fetch it again");
   };
@@ -160,11 +161,11 @@ void Verification::judge(const PinnedFile& pinned, const StagedFile& staged, con
       break;
     case HashState::kUnreadable:
       file.status = FileStatus::kUnreadable;
-      add(diag::RuleId::weights_unreadable, pinned.path, fmt::format("\"{}\": {}", pinned.path, outcome.reason));
+      add(diag::rule::weights_unreadable, pinned.path, fmt::format("\"{}\": {}", pinned.path, outcome.reason));
       break;
     case HashState::kChanged:
       file.status = FileStatus::kChanged;
-      add(diag::RuleId::weights_changed, pinned.path, fmt::format("\"{}\": {}", pinned.path, outcome.reason),
+      add(diag::rule::weights_changed, pinned.path, fmt::format("\"{}\": {}", pinned.path, outcome.reason),
           "verify again once nothing writes to the folder any more");
       break;
     case HashState::kDone:
@@ -175,7 +176,7 @@ void Verification::judge(const PinnedFile& pinned, const StagedFile& staged, con
   }
   if (pinned.size && *pinned.size != *file.size) {
     if (outcome.state == HashState::kDone) file.status = FileStatus::kSizeMismatch;
-    add(diag::RuleId::weights_size_mismatch, pinned.path,
+    add(diag::rule::weights_size_mismatch, pinned.path,
         fmt::format("\"{}\" has {} bytes, expected {}", pinned.path, *file.size, *pinned.size),
         "delete the file and fetch it again");
   }
@@ -190,7 +191,7 @@ void Verification::judge_extra() {
     if (outcomes_[i].state == HashState::kDone) file.sha256 = outcomes_[i].sha256;
     report_.files.push_back(std::move(file));
     diag::Diagnostic finding =
-        diag::make(diag::RuleId::weights_extra_file, fmt::format("\"{}\" is not in the pin", staged.path),
+        diag::make(diag::rule::weights_extra_file, fmt::format("\"{}\" is not in the pin", staged.path),
                    "remove it, or pin the folder as it is");
     finding.path = staged.path;
     if (!is_loaded_by_engines(staged.path)) finding.severity = diag::Severity::kWarning;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "orchestrator/diag/rules/yaml.h"
 #include "orchestrator/yaml/parse.h"
 
 namespace sweep::yaml {
@@ -12,6 +13,7 @@ namespace sweep::yaml {
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 // Accepts everything and remembers where and why parsing failed; counts depth and values.
 class SyntaxCheck : public nlohmann::json_sax<nlohmann::json> {
@@ -70,16 +72,16 @@ std::shared_ptr<Document> parse_json(std::string name, std::string text, diag::D
     return nullptr;
   };
   if (text.size() > limits.bytes)
-    return fail(RuleId::yaml_too_large, 0,
+    return fail(rule::yaml_too_large, 0,
                 fmt::format("the file has {} bytes, expected at most {}", text.size(), limits.bytes));
   SyntaxCheck check(limits);
   if (!nlohmann::json::sax_parse(text, &check)) {
     const auto at = static_cast<uint32_t>(std::min(check.position() == 0 ? 0 : check.position() - 1, text.size()));
     if (check.too_deep())
-      return fail(RuleId::yaml_too_deep, 0, fmt::format("nested deeper than {} levels", limits.depth));
+      return fail(rule::yaml_too_deep, 0, fmt::format("nested deeper than {} levels", limits.depth));
     if (check.too_many())
-      return fail(RuleId::yaml_too_large, 0, fmt::format("more than {} values in one file", limits.nodes));
-    return fail(RuleId::yaml_json_syntax, at, "not valid JSON: " + check.reason());
+      return fail(rule::yaml_too_large, 0, fmt::format("more than {} values in one file", limits.nodes));
+    return fail(rule::yaml_json_syntax, at, "not valid JSON: " + check.reason());
   }
   // Blanks between tokens only: inside strings the JSON parser has refused both.
   std::replace(text.begin(), text.end(), '\t', ' ');

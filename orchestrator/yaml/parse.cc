@@ -10,6 +10,7 @@
 #include <streambuf>
 #include <utility>
 
+#include "orchestrator/diag/rules/yaml.h"
 #include "orchestrator/yaml/prescan.h"
 #include "orchestrator/yaml/tree_builder.h"
 
@@ -17,7 +18,7 @@ namespace sweep::yaml {
 
 namespace {
 
-using diag::RuleId;
+namespace rule = diag::rule;
 
 // Reads a string without copying it, as the library's only input is a stream.
 class ViewBuffer : public std::streambuf {
@@ -53,7 +54,7 @@ bool build(const Document& document, std::string& text, TreeBuilder& builder, di
   const auto report = [&](const YAML::Mark& mark, const std::string& message) {
     const auto size = static_cast<uint32_t>(text.size());
     const uint32_t at = mark.pos < 0 ? size : std::min(static_cast<uint32_t>(mark.pos), size);
-    out.add(diag::make_at(RuleId::yaml_syntax, document.span({at, at + 1}), message, advice(message)));
+    out.add(diag::make_at(rule::yaml_syntax, document.span({at, at + 1}), message, advice(message)));
   };
   try {
     ViewBuffer buffer(text);
@@ -73,7 +74,7 @@ bool build(const Document& document, std::string& text, TreeBuilder& builder, di
 
 bool fits(const Document& document, const Limits& limits, diag::Diagnostics& out) {
   if (document.text().size() <= limits.bytes) return true;
-  out.add(diag::make_at(RuleId::yaml_too_large, {document.name()},
+  out.add(diag::make_at(rule::yaml_too_large, {document.name()},
                         fmt::format("the file has {} bytes, expected at most {}", document.text().size(), limits.bytes),
                         "split the file, or check that the right file is named"));
   return false;

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdint>
+#include <map>
+
+#include "orchestrator/diag/rules/yaml.h"
 
 namespace sweep::yaml {
 
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr uint32_t kMostPerRule = 10;  // a binary file must not produce a diagnostic per byte
 constexpr char32_t kInvalid = 0xFFFFFFFF;
@@ -55,22 +58,21 @@ class Reporter {
   Reporter(const Document& document, diag::Diagnostics& out) : document_(document), out_(out) {}
 
   void report(RuleId rule, uint32_t offset, uint32_t length, std::string message, std::string help) {
-    uint32_t& count = counts_[static_cast<size_t>(rule) % counts_.size()];
-    if (++count > kMostPerRule) return;
+    if (++counts_[rule] > kMostPerRule) return;
     out_.add(diag::make_at(rule, document_.span({offset, offset + length}), std::move(message), std::move(help)));
   }
 
  private:
   const Document& document_;
   diag::Diagnostics& out_;
-  std::array<uint32_t, 64> counts_{};
+  std::map<RuleId, uint32_t> counts_;
 };
 
 // UTF-16 and UTF-32 files are told apart from damaged UTF-8 so that the advice can be right.
 bool report_other_encoding(const Document& document, Reporter& reporter) {
   const std::string_view text = document.text();
   if (!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF")) return false;
-  reporter.report(RuleId::yaml_not_utf8, 0, 1, "the file is encoded in UTF-16 or UTF-32, expected UTF-8",
+  reporter.report(rule::yaml_not_utf8, 0, 1, "the file is encoded in UTF-16 or UTF-32, expected UTF-8",
                   "save the file as UTF-8 without a byte-order mark");
   return true;
 }
@@ -93,30 +95,30 @@ std::optional<std::string> prescan(const Document& document, diag::Diagnostics& 
       // One report a line, as with CR: an editor inserts them in runs.
       const uint32_t line = document.line_of(at);
       if (line != last_tab_line)
-        reporter.report(RuleId::yaml_tab, at, 1, "tab character", "use blanks; YAML forbids tabs in indentation");
+        reporter.report(rule::yaml_tab, at, 1, "tab character", "use blanks; YAML forbids tabs in indentation");
       last_tab_line = line;
       if (indentation) readable = false;
       text[at] = ' ';
     } else if (c.value == '\r') {
       const uint32_t line = document.line_of(at);
       if (line != last_cr_line)
-        reporter.report(RuleId::yaml_carriage_return, at, 1, "carriage return",
+        reporter.report(rule::yaml_carriage_return, at, 1, "carriage return",
                         "save the file with Unix line ends (LF only)");
       last_cr_line = line;
       text[at] = ' ';
     } else if (c.value == 0xFEFF && at == 0) {
-      reporter.report(RuleId::yaml_byte_order_mark, at, c.length, "byte-order mark at the start of the file",
+      reporter.report(rule::yaml_byte_order_mark, at, c.length, "byte-order mark at the start of the file",
                       "save the file as UTF-8 without a byte-order mark");
       for (uint32_t i = 0; i < c.length; ++i) text[at + i] = ' ';
       readable = false;  // the three blanks would shift the first line's indentation
     } else if (c.value == kInvalid) {
-      reporter.report(RuleId::yaml_not_utf8, at, 1,
+      reporter.report(rule::yaml_not_utf8, at, 1,
                       fmt::format("byte 0x{:02X} is not valid UTF-8 here", static_cast<uint8_t>(text[at])),
                       "save the file as UTF-8");
       readable = false;
       indentation = false;
     } else if (is_control(c.value)) {
-      reporter.report(RuleId::yaml_control_character, at, c.length,
+      reporter.report(rule::yaml_control_character, at, c.length,
                       fmt::format("control character U+{:04X}", static_cast<uint32_t>(c.value)),
                       "remove it, or write it as an escape inside double quotes");
       readable = false;

@@ -7,11 +7,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "orchestrator/diag/rules/yaml.h"
+
 namespace sweep::yaml {
 
 namespace {
 
 using diag::RuleId;
+namespace rule = diag::rule;
 
 constexpr std::string_view kMergeKey = "<<";
 
@@ -74,21 +77,21 @@ void TreeBuilder::check_tag(uint32_t at, const std::string& tag) {
   if (tag.empty() || tag == "?" || tag == "!") return;
   const std::string_view rest = std::string_view(text_).substr(at);
   const size_t length = std::min(rest.find_first_of(" \n"), rest.size());
-  report(RuleId::yaml_tag, {at, at + static_cast<uint32_t>(length)}, fmt::format("tag \"{}\" is not supported", tag),
+  report(rule::yaml_tag, {at, at + static_cast<uint32_t>(length)}, fmt::format("tag \"{}\" is not supported", tag),
          "remove the tag; the type of a value follows from the field");
 }
 
 void TreeBuilder::count_nodes(uint32_t number, uint32_t at) {
   nodes_ += number;
   if (nodes_ <= limits_.nodes) return;
-  report(RuleId::yaml_too_large, {at, at}, fmt::format("more than {} values in one file", limits_.nodes),
+  report(rule::yaml_too_large, {at, at}, fmt::format("more than {} values in one file", limits_.nodes),
          "split the file");
   throw StopParsing{};
 }
 
 void TreeBuilder::OnDocumentStart(const YAML::Mark& mark) {
   if (started_) {
-    report(RuleId::yaml_several_documents, {offset(mark), offset(mark) + 3}, "a second document begins here",
+    report(rule::yaml_several_documents, {offset(mark), offset(mark) + 3}, "a second document begins here",
            "keep one document a file and remove the \"---\"");
     throw StopParsing{};
   }
@@ -132,18 +135,18 @@ void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
   const uint32_t at = offset(mark);
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) {
-    report(RuleId::yaml_syntax, {at, at + 1}, "an alias stands inside the value that it names");
+    report(rule::yaml_syntax, {at, at + 1}, "an alias stands inside the value that it names");
     throw StopParsing{};
   }
   const Anchored& anchored = found->second;
   alias_nodes_ += anchored.size;
   if (alias_nodes_ > limits_.alias_nodes) {
-    report(RuleId::yaml_alias_bomb, {at, at + 1},
+    report(rule::yaml_alias_bomb, {at, at + 1},
            fmt::format("aliases expand to more than {} values", limits_.alias_nodes), "write the values out");
     throw StopParsing{};
   }
   if (stack_.size() + anchored.height > limits_.depth) {
-    report(RuleId::yaml_too_deep, {at, at + 1}, fmt::format("nested deeper than {} levels", limits_.depth));
+    report(rule::yaml_too_deep, {at, at + 1}, fmt::format("nested deeper than {} levels", limits_.depth));
     throw StopParsing{};
   }
   accept(anchored.node, 0, anchored.height);
@@ -152,7 +155,7 @@ void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
 void TreeBuilder::open(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
   const uint32_t begin = offset(mark);
   if (stack_.size() + 1 > limits_.depth) {
-    report(RuleId::yaml_too_deep, {begin, begin + 1}, fmt::format("nested deeper than {} levels", limits_.depth));
+    report(rule::yaml_too_deep, {begin, begin + 1}, fmt::format("nested deeper than {} levels", limits_.depth));
     throw StopParsing{};
   }
   check_tag(begin, tag);
@@ -162,7 +165,7 @@ void TreeBuilder::open(Kind kind, const YAML::Mark& mark, const std::string& tag
   const uint32_t at = skip_properties(begin);
   frame.node.where = {at, at + 1};
   if (!stack_.empty() && stack_.back().node.is_map() && !stack_.back().expects_value) {
-    report(RuleId::yaml_key_not_text, {at, at + 1}, fmt::format("{} stands where a key is expected", kind_name(kind)),
+    report(rule::yaml_key_not_text, {at, at + 1}, fmt::format("{} stands where a key is expected", kind_name(kind)),
            "keys are plain text");
     frame.is_key = true;
   }
@@ -226,8 +229,7 @@ void TreeBuilder::accept(Node node, YAML::anchor_t anchor, uint32_t height) {
 void TreeBuilder::accept_key(Frame& frame, Node node) {
   if (!node.is_scalar()) {
     frame.unusable.push_back(frame.node.entries.size());
-    report(RuleId::yaml_key_not_text, node.where,
-           fmt::format("{} stands where a key is expected", kind_name(node.kind)),
+    report(rule::yaml_key_not_text, node.where, fmt::format("{} stands where a key is expected", kind_name(node.kind)),
            "keys are plain text; quote them if they look like something else");
   }
   Entry entry;
@@ -243,7 +245,7 @@ void TreeBuilder::remember(const Node& node, YAML::anchor_t anchor, uint32_t hei
   const uint32_t size = tree_size(node);
   alias_nodes_ += size;
   if (alias_nodes_ > limits_.alias_nodes) {
-    report(RuleId::yaml_alias_bomb, node.where,
+    report(rule::yaml_alias_bomb, node.where,
            fmt::format("anchored values hold more than {} values", limits_.alias_nodes), "write the values out");
     throw StopParsing{};
   }
@@ -267,7 +269,7 @@ void TreeBuilder::report_duplicates(Node& map) {
     if (inserted) continue;
     duplicates.push_back(i);
     diag::Diagnostic d =
-        diag::make_at(RuleId::yaml_duplicate_key, document_.span(entry.key_where),
+        diag::make_at(rule::yaml_duplicate_key, document_.span(entry.key_where),
                       fmt::format("key \"{}\" is written twice in one mapping", entry.key),
                       entry.key == kMergeKey ? "merge from a list, `<<: [*a, *b]`, or write the keys out"
                                              : "remove one of the two; which one counts depends on the reader");
@@ -302,7 +304,7 @@ void TreeBuilder::apply_merges(Node& map) {
   };
   for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
     if (!source->is_map()) {
-      report(RuleId::yaml_merge_not_map, merge.key_where, "a merge key needs a mapping or a list of mappings");
+      report(rule::yaml_merge_not_map, merge.key_where, "a merge key needs a mapping or a list of mappings");
       continue;
     }
     for (Entry& entry : source->entries) {

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "orchestrator/base/clock.h"
+#include "orchestrator/diag/rules/embedded.h"
 
 namespace sweep::engine::embedded {
 
@@ -36,7 +37,7 @@ int poll_again(pollfd* descriptors, nfds_t count, int timeout_ms) {
 }
 
 base::Unexpected<diag::Diagnostic> listen_problem(int port, const char* call) {
-  return diag::fail(diag::RuleId::embedded_listen,
+  return diag::fail(diag::rule::embedded_listen,
                     fmt::format("cannot {} on 127.0.0.1:{}: {}", call, port, std::generic_category().message(errno)));
 }
 

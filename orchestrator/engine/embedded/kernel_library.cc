@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/digest/sha256.h"
 
 namespace sweep::engine::embedded {
@@ -70,7 +71,7 @@ struct KernelLibrary::State {
 
   diag::Result<diag::Done> failure(const char* call, flashmla_status status) const {
     return diag::fail(
-        diag::RuleId::embedded_kernel_failed,
+        diag::rule::embedded_kernel_failed,
         fmt::format("{} failed: {}: {}", call, status_text(status), context != nullptr ? error_message(context) : ""));
   }
 };
@@ -92,7 +93,7 @@ const flashmla_build& KernelLibrary::build() const {
 
 diag::Result<KernelLibrary> KernelLibrary::load(const Options& options) {
   const auto refuse = [&](std::string problem) {
-    return diag::fail(diag::RuleId::embedded_kernel_library, std::move(problem));
+    return diag::fail(diag::rule::embedded_kernel_library, std::move(problem));
   };
   auto state = std::make_unique<State>();
   std::error_code error;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "orchestrator/diag/render.h"
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/make_model.h"
 #include "orchestrator/engine/embedded/serve.h"
 
@@ -26,7 +27,7 @@ int default_threads() {
 
 int report(const diag::Diagnostic& diagnostic) {
   std::fputs(diag::render_text(diagnostic, diag::SourceMap()).c_str(), stderr);
-  return diagnostic.rule == diag::RuleId::embedded_options ? kExitUsage : kExitCannotRun;
+  return diagnostic.rule == diag::rule::embedded_options ? kExitUsage : kExitCannotRun;
 }
 
 void add_make_model(CLI::App& app, std::string& folder, MakeModelOptions& options) {
@@ -90,11 +91,11 @@ int run(int argc, char** argv) {
   }
   const auto* command = app.get_subcommand("serve");
   if (const std::string problem = acceptance_problem(acceptance, *command); !problem.empty()) {
-    return report(diag::make(diag::RuleId::embedded_options, problem));
+    return report(diag::make(diag::rule::embedded_options, problem));
   }
   if (acceptance == "explicit" && serve_options.engine.acceptance_length == 0) {
     return report(
-        diag::make(diag::RuleId::embedded_options, "an acceptance length of 0 is outside 1 to draft tokens + 1"));
+        diag::make(diag::rule::embedded_options, "an acceptance length of 0 is outside 1 to draft tokens + 1"));
   }
   auto served = serve(serve_options);
   return served ? 0 : report(served.error());

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/model_weights_recipe.h"
 #include "orchestrator/engine/embedded/tensors.h"
 #include "orchestrator/engine/embedded/tokenizer.h"
@@ -63,7 +64,7 @@ void add_shards(const MakeModelOptions& options, std::vector<ModelFile>& files) 
 }
 
 diag::Result<diag::Done> write_problem(std::string text) {
-  return diag::fail(diag::RuleId::embedded_model_write, std::move(text));
+  return diag::fail(diag::rule::embedded_model_write, std::move(text));
 }
 
 // "DIR" and "DIR/" name the same folder.
@@ -123,7 +124,7 @@ std::vector<ModelFile> model_files(const MakeModelOptions& options) {
 
 diag::Result<diag::Done> make_model(const fs::path& folder, const MakeModelOptions& options) {
   if (auto problem = config_problem(options.config); !problem.empty()) {
-    return diag::fail(diag::RuleId::embedded_model_invalid, std::move(problem));
+    return diag::fail(diag::rule::embedded_model_invalid, std::move(problem));
   }
   std::error_code error;
   const fs::path target = without_trailing_slash(fs::absolute(folder, error).lexically_normal());
@@ -134,7 +135,7 @@ diag::Result<diag::Done> make_model(const fs::path& folder, const MakeModelOptio
     case Existing::kAbsent:
       break;
     case Existing::kOther:
-      return diag::fail(diag::RuleId::embedded_model_exists,
+      return diag::fail(diag::rule::embedded_model_exists,
                         fmt::format("\"{}\" already holds something other than this model", folder.string()),
                         "remove it or name another folder");
   }

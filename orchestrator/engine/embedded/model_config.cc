@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/embedded.h"
+
 namespace sweep::engine::embedded {
 
 namespace {
@@ -162,7 +164,7 @@ std::string config_problem(const ModelConfig& config) {
 
 diag::Result<ModelConfig> parse_config(std::string_view text, const std::string& name) {
   const auto refuse = [&](const std::string& problem) {
-    return diag::fail(diag::make_at(diag::RuleId::embedded_model_invalid, {.file = name}, problem));
+    return diag::fail(diag::make_at(diag::rule::embedded_model_invalid, {.file = name}, problem));
   };
   const auto json = ordered_json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) return refuse("the file is not a JSON object");

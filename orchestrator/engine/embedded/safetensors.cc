@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "orchestrator/diag/rules/embedded.h"
+
 namespace sweep::engine::embedded {
 
 namespace {
@@ -105,7 +107,7 @@ std::string safetensors_bytes(const std::vector<Tensor>& tensors) {
 
 diag::Result<std::map<std::string, Tensor>> parse_safetensors(std::string_view content, const std::string& name) {
   const auto refuse = [&](const std::string& problem) {
-    return diag::fail(diag::make_at(diag::RuleId::embedded_model_invalid, {.file = name}, problem));
+    return diag::fail(diag::make_at(diag::rule::embedded_model_invalid, {.file = name}, problem));
   };
   if (content.size() < kLengthBytes) return refuse("the file is shorter than a safetensors header");
   uint64_t length = 0;

@@ -10,6 +10,7 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/api.h"
 #include "orchestrator/engine/embedded/event_log.h"
 #include "orchestrator/engine/embedded/http_server.h"
@@ -98,7 +99,7 @@ diag::Result<diag::Done> serve(const ServeOptions& options) {
   auto model = load_model(options.model);
   if (!model) return diag::fail(model.error());
   if (auto problem = options_problem(options.engine, model->config); !problem.empty()) {
-    return diag::fail(diag::RuleId::embedded_options, std::move(problem));
+    return diag::fail(diag::rule::embedded_options, std::move(problem));
   }
   auto kernels = KernelLibrary::load({.path = options.kernels, .threads = options.engine.threads});
   if (!kernels) return diag::fail(kernels.error());
@@ -113,7 +114,7 @@ diag::Result<diag::Done> serve(const ServeOptions& options) {
   log.write({{"event", "listening"}, {"port", (*server)->port()}, {"pid", ::getpid()}, {"unix_ns", base::unix_ns()}});
   if (!options.port_file.empty()) {
     auto written = base::write_file_atomic(options.port_file, fmt::format("{}\n", (*server)->port()));
-    if (!written) return diag::fail(diag::RuleId::embedded_listen, written.error().text());
+    if (!written) return diag::fail(diag::rule::embedded_listen, written.error().text());
   }
   log.write({{"event", "stopping"}, {"reason", signals.wait()}, {"unix_ns", base::unix_ns()}});
   return diag::Done{};

@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "orchestrator/diag/rules/embedded.h"
+
 namespace sweep::engine::embedded {
 
 namespace {
@@ -117,7 +119,7 @@ std::string tokenizer_config_text(const ModelConfig& config) {
 
 diag::Result<Tokenizer> Tokenizer::parse(std::string_view text, const std::string& name, int64_t vocab_size) {
   const auto refuse = [&](const std::string& problem) {
-    return diag::fail(diag::make_at(diag::RuleId::embedded_model_invalid, {.file = name}, problem));
+    return diag::fail(diag::make_at(diag::rule::embedded_model_invalid, {.file = name}, problem));
   };
   const auto json = ordered_json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) return refuse("the file is not a JSON object");

@@ -11,6 +11,7 @@
 
 #include "orchestrator/base/check.h"
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/safetensors.h"
 #include "orchestrator/engine/embedded/simd.h"
 #include "orchestrator/engine/embedded/tensors.h"
@@ -23,7 +24,7 @@ using Tensors = std::map<std::string, Tensor>;
 constexpr uint64_t kMostFileBytes = uint64_t{8} << 30;
 
 base::Unexpected<diag::Diagnostic> refuse(const std::string& file, const std::string& problem) {
-  return diag::fail(diag::make_at(diag::RuleId::embedded_model_invalid, {.file = file}, problem));
+  return diag::fail(diag::make_at(diag::rule::embedded_model_invalid, {.file = file}, problem));
 }
 
 diag::Result<std::string> read(const std::filesystem::path& path) {

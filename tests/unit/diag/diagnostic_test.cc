@@ -1,18 +1,20 @@
 #include "orchestrator/diag/diagnostic.h"
 
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
 
 namespace sweep::diag {
 
 namespace {
 Diagnostic at(const std::string& file, uint32_t line, uint32_t column, const std::string& message = "m") {
-  return make_at(RuleId::file_unreadable, {.file = file, .line = line, .column = column}, message);
+  return make_at(rule::file_unreadable, {.file = file, .line = line, .column = column}, message);
 }
 }  // namespace
 
 TEST_CASE("diagnostics: make takes the severity of the rule") {
-  CHECK(make(RuleId::file_unreadable, "m").severity == Severity::kError);
-  CHECK(make(RuleId::load_no_done, "m").severity == Severity::kWarning);
+  CHECK(make(rule::file_unreadable, "m").severity == Severity::kError);
+  CHECK(make(rule::load_no_done, "m").severity == Severity::kWarning);
 }
 
 TEST_CASE("diagnostics: normalise orders by file, line, column, rule, message and drops exact duplicates only") {
@@ -23,7 +25,7 @@ TEST_CASE("diagnostics: normalise orders by file, line, column, rule, message an
   d.add(at("a", 2, 1, "z"));
   d.add(at("a", 2, 1, "y"));
   d.add(at("a", 2, 1, "y"));
-  d.add(make(RuleId::file_unreadable, "nowhere"));
+  d.add(make(rule::file_unreadable, "nowhere"));
   Diagnostic elsewhere = at("a", 2, 1, "y");
   elsewhere.path = "entry.x";
   d.add(elsewhere);
@@ -39,9 +41,9 @@ TEST_CASE("diagnostics: normalise orders by file, line, column, rule, message an
 TEST_CASE("diagnostics: errors and warnings are counted apart") {
   Diagnostics d;
   CHECK(d.empty());
-  d.add(make(RuleId::load_no_done, "w"));
+  d.add(make(rule::load_no_done, "w"));
   CHECK(!d.has_errors());
-  d.add(make(RuleId::file_unreadable, "e"));
+  d.add(make(rule::file_unreadable, "e"));
   Diagnostics all;
   all.add_all(d);
   all.add_all(d);
@@ -50,7 +52,7 @@ TEST_CASE("diagnostics: errors and warnings are counted apart") {
 }
 
 TEST_CASE("result: fail carries the diagnostic") {
-  const Result<int> failed = fail(RuleId::file_unreadable, "message", "help");
+  const Result<int> failed = fail(rule::file_unreadable, "message", "help");
   REQUIRE(!failed.has_value());
   CHECK(failed.error().message == "message");
   CHECK(failed.error().help == "help");

@@ -1,15 +1,16 @@
 #include "orchestrator/diag/render.h"
 
 #include <algorithm>
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
 
 namespace sweep::diag {
 
 TEST_CASE("github: one annotation per diagnostic, worst first, with its place") {
   Diagnostics d;
-  d.add(make(RuleId::load_no_done, "w"));
-  d.add(
-      make_at(RuleId::file_malformed, {.file = "a/b.yaml", .line = 3, .column = 5, .end_column = 9}, "bad", "fix it"));
+  d.add(make(rule::load_no_done, "w"));
+  d.add(make_at(rule::file_malformed, {.file = "a/b.yaml", .line = 3, .column = 5, .end_column = 9}, "bad", "fix it"));
   CHECK(render_github(d) ==
         "::error file=a/b.yaml,line=3,col=5,endColumn=9,title=file/malformed::bad%0Ahelp: fix it\n"
         "::warning title=load/no-done::w\n");
@@ -17,7 +18,7 @@ TEST_CASE("github: one annotation per diagnostic, worst first, with its place") 
 
 TEST_CASE("github: text of a file can neither start a command nor end a property") {
   Diagnostics d;
-  d.add(make_at(RuleId::file_malformed, {.file = "a,line=1::x\n::error::y", .line = 1}, "100%\r\n::set-env name=A::b"));
+  d.add(make_at(rule::file_malformed, {.file = "a,line=1::x\n::error::y", .line = 1}, "100%\r\n::set-env name=A::b"));
   const std::string text = render_github(d);
   CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   CHECK(!contains(text, "\r"));
@@ -28,7 +29,7 @@ TEST_CASE("github: text of a file can neither start a command nor end a property
 
 TEST_CASE("github: path and notes are part of the message") {
   Diagnostics d;
-  Diagnostic item = make(RuleId::file_malformed, "m");
+  Diagnostic item = make(rule::file_malformed, "m");
   item.path = "entry.x";
   item.notes.push_back({.message = "here", .where = SourceSpan{.file = "f", .line = 2}});
   d.add(item);

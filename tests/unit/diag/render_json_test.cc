@@ -1,17 +1,19 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/diag/render.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
 
 namespace sweep::diag {
 
 TEST_CASE("json: has all fields of the contract, null where there is no place") {
   Diagnostics d;
-  Diagnostic item = make_at(RuleId::file_malformed, {.file = "f", .line = 3, .column = 5}, "m", "h");
+  Diagnostic item = make_at(rule::file_malformed, {.file = "f", .line = 3, .column = 5}, "m", "h");
   item.path = "a.b";
   item.notes.push_back({.message = "n", .where = SourceSpan{.file = "g", .line = 1}});
   d.add(item);
-  d.add(make(RuleId::load_no_done, "w"));
+  d.add(make(rule::load_no_done, "w"));
   const nlohmann::json json = to_json(d);
   CHECK(json["errors"] == 1);
   CHECK(json["warnings"] == 1);
@@ -34,7 +36,7 @@ TEST_CASE("json: has all fields of the contract, null where there is no place") 
 
 TEST_CASE("json: bytes that are not UTF-8 do not make it unwritable") {
   Diagnostics d;
-  Diagnostic item = make_at(RuleId::file_malformed, {.file = "f\xff", .line = 1}, "m\xff", "h\xff");
+  Diagnostic item = make_at(rule::file_malformed, {.file = "f\xff", .line = 1}, "m\xff", "h\xff");
   item.path = "p\xff";
   item.notes.push_back({.message = "n\xff", .where = SourceSpan{.file = "g\xff"}});
   d.add(item);

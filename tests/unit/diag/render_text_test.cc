@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "orchestrator/diag/render.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
 
 namespace sweep::diag {
@@ -12,7 +14,7 @@ std::string shown(const std::string& line, uint32_t column, uint32_t end_column)
   SourceMap sources;
   sources.add("f", line);
   const std::string text = render_text(
-      make_at(RuleId::file_unreadable, {.file = "f", .line = 1, .column = column, .end_column = end_column}, "m"),
+      make_at(rule::file_unreadable, {.file = "f", .line = 1, .column = column, .end_column = end_column}, "m"),
       sources);
   return text.substr(text.find('\n') + 1);
 }
@@ -22,7 +24,7 @@ std::string shown(const std::string& line, uint32_t column, uint32_t end_column)
 TEST_CASE("text: a whole diagnostic, with path, help and notes, is stable") {
   SourceMap sources;
   sources.add("matrix/x.yaml", std::string(11, '\n') + "  concurency: [1, 2, 4]\n");
-  Diagnostic d = make_at(RuleId::file_malformed, {.file = "matrix/x.yaml", .line = 12, .column = 3, .end_column = 13},
+  Diagnostic d = make_at(rule::file_malformed, {.file = "matrix/x.yaml", .line = 12, .column = 3, .end_column = 13},
                          "unknown field \"concurency\"", "did you mean \"concurrency\"?");
   d.path = "entry.load";
   d.notes.push_back({.message = "first here", .where = SourceSpan{.file = "matrix/x.yaml", .line = 12, .column = 15}});
@@ -41,9 +43,9 @@ TEST_CASE("text: a whole diagnostic, with path, help and notes, is stable") {
 
 TEST_CASE("text: without a place, with a file only, and with a line only") {
   const SourceMap none;
-  CHECK(render_text(make(RuleId::load_no_done, "m"), none) == "sweepctl: warning: m [load/no-done]\n");
-  CHECK(render_text(make_at(RuleId::load_no_done, {.file = "f"}, "m"), none) == "f: warning: m [load/no-done]\n");
-  CHECK(render_text(make_at(RuleId::load_no_done, {.file = "f", .line = 7}, "m"), none) ==
+  CHECK(render_text(make(rule::load_no_done, "m"), none) == "sweepctl: warning: m [load/no-done]\n");
+  CHECK(render_text(make_at(rule::load_no_done, {.file = "f"}, "m"), none) == "f: warning: m [load/no-done]\n");
+  CHECK(render_text(make_at(rule::load_no_done, {.file = "f", .line = 7}, "m"), none) ==
         "f:7: warning: m [load/no-done]\n");
 }
 
@@ -85,7 +87,7 @@ TEST_CASE("text: long lines are shown as a window around the mark, cut between c
 TEST_CASE("text: control characters of a file never reach the terminal") {
   SourceMap sources;
   sources.add("f\x1b", "a\x1b[31m\x07");
-  Diagnostic d = make_at(RuleId::file_unreadable, {.file = "f\x1b", .line = 1, .column = 1}, "m\x1b]0;t\x07", "h\r\nx");
+  Diagnostic d = make_at(rule::file_unreadable, {.file = "f\x1b", .line = 1, .column = 1}, "m\x1b]0;t\x07", "h\r\nx");
   d.path = "p\x1b";
   d.notes.push_back({.message = "n\x1b", .where = {}});
   const std::string text = render_text(d, sources);
@@ -94,7 +96,7 @@ TEST_CASE("text: control characters of a file never reach the terminal") {
 
 TEST_CASE("text: at most so many are shown, then the count of all") {
   Diagnostics many;
-  for (int i = 0; i < 60; ++i) many.add(make(RuleId::file_unreadable, fmt::format("m{}", i)));
+  for (int i = 0; i < 60; ++i) many.add(make(rule::file_unreadable, fmt::format("m{}", i)));
   const std::string text = render_text(many, SourceMap());
   CHECK(contains(text, "m49 "));
   CHECK(!contains(text, "m50 "));
@@ -103,7 +105,7 @@ TEST_CASE("text: at most so many are shown, then the count of all") {
 }
 
 TEST_CASE("text: colour is only there when asked for, and always ended") {
-  const Diagnostic d = make_at(RuleId::file_unreadable, {.file = "f", .line = 1, .column = 1}, "m", "h");
+  const Diagnostic d = make_at(rule::file_unreadable, {.file = "f", .line = 1, .column = 1}, "m", "h");
   CHECK(!contains(render_text(d, SourceMap()), "\x1b"));
   const std::string coloured = render_text(d, SourceMap(), {.colour = true});
   CHECK(contains(coloured, "\x1b[1;31merror:\x1b[0m"));
@@ -113,11 +115,11 @@ TEST_CASE("text: colour is only there when asked for, and always ended") {
 TEST_CASE("text: counts are spelled with their plurals") {
   Diagnostics d;
   CHECK(count_text(d).empty());
-  d.add(make(RuleId::load_no_done, "w"));
+  d.add(make(rule::load_no_done, "w"));
   CHECK(count_text(d) == "1 warning");
-  d.add(make(RuleId::file_unreadable, "e"));
+  d.add(make(rule::file_unreadable, "e"));
   CHECK(count_text(d) == "1 error, 1 warning");
-  d.add(make(RuleId::file_unreadable, "e"));
+  d.add(make(rule::file_unreadable, "e"));
   CHECK(count_text(d) == "2 errors, 1 warning");
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/make_model.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/small_model.h"
@@ -406,7 +407,7 @@ TEST_CASE("kernel library: what cannot be used is refused with the path and the 
     const auto loaded = KernelLibrary::load({.path = path});
     CHECK(!loaded.has_value());
     if (loaded.has_value()) return std::string();
-    CHECK(loaded.error().rule == diag::RuleId::embedded_kernel_library);
+    CHECK(loaded.error().rule == diag::rule::embedded_kernel_library);
     return loaded.error().message;
   };
   CHECK(contains(problem("/nonexistent/lib.so"), "/nonexistent/lib.so"));
@@ -424,6 +425,6 @@ TEST_CASE("kernel library: a refused call carries the library's own message") {
   params.batch = 1;
   const auto refused = kernels.sparse_decode(params);
   REQUIRE(!refused.has_value());
-  CHECK(refused.error().rule == diag::RuleId::embedded_kernel_failed);
+  CHECK(refused.error().rule == diag::rule::embedded_kernel_failed);
   CHECK(contains(refused.error().message, "flashmla_sparse_decode"));
 }

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/make_model.h"
 #include "orchestrator/engine/embedded/weights.h"
 #include "tests/support/catch.h"
@@ -24,7 +25,7 @@ std::string problem_after(const std::function<void(const fs::path&)>& damage) {
   damage(folder);
   const auto loaded = load_model(folder);
   if (loaded.has_value()) return "";
-  CHECK(loaded.error().rule == diag::RuleId::embedded_model_invalid);
+  CHECK(loaded.error().rule == diag::rule::embedded_model_invalid);
   return loaded.error().message;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/engine/embedded/safetensors.h"
 #include "orchestrator/engine/embedded/tensors.h"
@@ -92,7 +93,7 @@ TEST_CASE("make-model: a folder that holds the model is left alone, another is r
   const auto content = folder_content(folder);
   const auto refused = make_model(folder);
   REQUIRE(!refused.has_value());
-  CHECK(refused.error().rule == diag::RuleId::embedded_model_exists);
+  CHECK(refused.error().rule == diag::rule::embedded_model_exists);
   CHECK(folder_content(folder) == content);
 
   fs::remove(folder / "notes.txt");
@@ -103,10 +104,10 @@ TEST_CASE("make-model: a folder that holds the model is left alone, another is r
 TEST_CASE("make-model: a file in the way and an unwritable place are errors that name the path") {
   auto temp = base::TempDir::create().value();
   REQUIRE(base::write_file_atomic(temp.path() / "file", "").has_value());
-  CHECK(make_model(temp.path() / "file").error().rule == diag::RuleId::embedded_model_exists);
+  CHECK(make_model(temp.path() / "file").error().rule == diag::rule::embedded_model_exists);
   const auto below_a_file = make_model(temp.path() / "file" / "model");
   REQUIRE(!below_a_file.has_value());
-  CHECK(below_a_file.error().rule == diag::RuleId::embedded_model_write);
+  CHECK(below_a_file.error().rule == diag::rule::embedded_model_write);
   CHECK(contains(below_a_file.error().message, "file"));
 }
 
@@ -116,7 +117,7 @@ TEST_CASE("make-model: dimensions that cannot work are refused before anything i
   options.config.o_groups = 3;
   const auto refused = make_model(temp.path() / "model", options);
   REQUIRE(!refused.has_value());
-  CHECK(refused.error().rule == diag::RuleId::embedded_model_invalid);
+  CHECK(refused.error().rule == diag::rule::embedded_model_invalid);
   CHECK(!fs::exists(temp.path() / "model"));
 }
 

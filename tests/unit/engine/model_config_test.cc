@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/embedded.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
@@ -18,7 +19,7 @@ std::string problem_after(const std::string& field, const nlohmann::json& value)
   }
   const auto parsed = parse_config(json.dump(), "config.json");
   if (parsed.has_value()) return "";
-  CHECK(parsed.error().rule == diag::RuleId::embedded_model_invalid);
+  CHECK(parsed.error().rule == diag::rule::embedded_model_invalid);
   return parsed.error().message;
 }
 

@@ -1,5 +1,6 @@
 #include "orchestrator/engine/embedded/safetensors.h"
 
+#include "orchestrator/diag/rules/embedded.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
@@ -17,7 +18,7 @@ std::string file_with(const std::string& header, size_t data_bytes) {
 std::string problem_of(const std::string& content) {
   const auto parsed = parse_safetensors(content, "a.safetensors");
   if (parsed.has_value()) return "";
-  CHECK(parsed.error().rule == diag::RuleId::embedded_model_invalid);
+  CHECK(parsed.error().rule == diag::rule::embedded_model_invalid);
   CHECK(parsed.error().where->file == "a.safetensors");
   return parsed.error().message;
 }

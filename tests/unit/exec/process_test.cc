@@ -5,6 +5,7 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/exec.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
@@ -47,7 +48,7 @@ TEST_CASE("exec: arguments and environment reach the child unchanged, without a 
 TEST_CASE("exec: a program that does not exist is a diagnostic, not a child that fails later") {
   const auto process = exec::Process::start({.argv = {"/nonexistent/program"}});
   REQUIRE_FALSE(process.has_value());
-  CHECK(process.error().rule == diag::RuleId::exec_cannot_start);
+  CHECK(process.error().rule == diag::rule::exec_cannot_start);
   CHECK(contains(process.error().message, "/nonexistent/program"));
 }
 
@@ -57,7 +58,7 @@ TEST_CASE("exec: a child that runs too long is killed with what it started") {
                                   .output = folder.path() / "log"};
   const auto status = exec::run(command, 300ms, {});
   REQUIRE_FALSE(status.has_value());
-  CHECK(status.error().rule == diag::RuleId::exec_timeout);
+  CHECK(status.error().rule == diag::rule::exec_timeout);
   const pid_t grandchild = std::stoi(output_of(command));
   for (int i = 0; i < 500 && is_running(grandchild); ++i) std::this_thread::sleep_for(10ms);
   CHECK_FALSE(is_running(grandchild));
@@ -68,7 +69,7 @@ TEST_CASE("exec: a stop request ends the child") {
   std::jthread asks([&source] { source.request_stop(); });
   const auto status = exec::run({.argv = {"sleep", "1000"}}, 100s, source.get_token());
   REQUIRE_FALSE(status.has_value());
-  CHECK(status.error().rule == diag::RuleId::exec_interrupted);
+  CHECK(status.error().rule == diag::rule::exec_interrupted);
 }
 
 TEST_CASE("exec: death by a signal is told from an exit status") {

@@ -11,6 +11,8 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/exec.h"
+#include "orchestrator/diag/rules/kernels.h"
 #include "orchestrator/digest/sha256.h"
 #include "tests/support/catch.h"
 
@@ -87,7 +89,7 @@ TEST_CASE("gate: a library that was changed on disk is reported and built again"
   CHECK_FALSE(second.found);
   CHECK(digest::sha256_file(second.library).value() == second.library_sha256);
   REQUIRE(small.diagnostics.items().size() == 1);
-  CHECK(small.diagnostics.items()[0].rule == diag::RuleId::kernels_artifact_changed);
+  CHECK(small.diagnostics.items()[0].rule == diag::rule::kernels_artifact_changed);
   CHECK(contains(small.diagnostics.items()[0].message, first.library_sha256));
 }
 
@@ -96,7 +98,7 @@ TEST_CASE("gate: sources that do not compile leave no build behind and name the 
   put(small.sources() / "k.cc", "this is not C++\n");
   const auto built = small.build();
   REQUIRE_FALSE(built.has_value());
-  CHECK(built.error().rule == diag::RuleId::kernels_build_failed);
+  CHECK(built.error().rule == diag::rule::kernels_build_failed);
   const fs::path log = built.error().help.substr(std::string("read ").size());
   CHECK(contains(base::read_file(log).value(), "error"));
   for (const auto& item : fs::directory_iterator(small.cache() / "kernels")) CHECK_FALSE(item.is_directory());
@@ -107,7 +109,7 @@ TEST_CASE("gate: a folder without sources is not a build") {
   fs::remove(small.sources() / "CMakeLists.txt");
   const auto built = small.build();
   REQUIRE_FALSE(built.has_value());
-  CHECK(built.error().rule == diag::RuleId::kernels_sources_missing);
+  CHECK(built.error().rule == diag::rule::kernels_sources_missing);
 }
 
 TEST_CASE("gate: two builders at once make one build") {
@@ -152,7 +154,7 @@ TEST_CASE("gate: waiting for another builder can be interrupted") {
   ::close(holder);
   CHECK(told);
   REQUIRE_FALSE(built.has_value());
-  CHECK(built.error().rule == diag::RuleId::exec_interrupted);
+  CHECK(built.error().rule == diag::rule::exec_interrupted);
 }
 
 TEST_CASE("gate: an architecture without bundled kernels is refused, not replaced") {
@@ -161,6 +163,6 @@ TEST_CASE("gate: an architecture without bundled kernels is refused, not replace
       {.arch = gate::Arch::kSm90a, .sources = small.sources(), .cache = small.cache()}, [](std::string_view) {}, {},
       small.diagnostics);
   REQUIRE_FALSE(built.has_value());
-  CHECK(built.error().rule == diag::RuleId::kernels_arch_not_bundled);
+  CHECK(built.error().rule == diag::rule::kernels_arch_not_bundled);
   CHECK(contains(built.error().message, "H200"));
 }

@@ -4,6 +4,7 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/kernels.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
@@ -45,7 +46,7 @@ TEST_CASE("gate: a failed cell is named") {
   const auto report = scripted.run(kFail).value();
   CHECK_FALSE(report.passed);
   const diag::Diagnostic diagnostic = gate::gate_failure(scripted.build(), report);
-  CHECK(diagnostic.rule == diag::RuleId::kernels_gate_failed);
+  CHECK(diagnostic.rule == diag::rule::kernels_gate_failed);
   REQUIRE(diagnostic.notes.size() == 1);
   CHECK(contains(diagnostic.notes[0].message, "lse-tail"));
 }
@@ -63,7 +64,7 @@ TEST_CASE("gate: whatever is not a clear verdict is a broken gate, never a pass"
   const auto report = scripted.run(script);
   INFO(script);
   REQUIRE_FALSE(report.has_value());
-  CHECK(report.error().rule == diag::RuleId::kernels_gate_broken);
+  CHECK(report.error().rule == diag::rule::kernels_gate_broken);
 }
 
 TEST_CASE("gate: a report of an earlier run is not taken for this one's") {

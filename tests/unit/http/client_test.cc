@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/diag/rules/http.h"
 #include "tests/support/catch.h"
 #include "tests/support/http_server.h"
 
@@ -79,13 +80,13 @@ TEST_CASE("get: joins a chunked body split at every byte") {
 TEST_CASE("get: a URL that is none, or has another scheme, is refused before anything is sent") {
   for (const char* url : {"", "not a url", "ftp://host/x", "file:///etc/passwd", "http://"}) {
     CAPTURE(url);
-    CHECK(failure_of(get({.url = url})).rule == diag::RuleId::http_bad_url);
+    CHECK(failure_of(get({.url = url})).rule == diag::rule::http_bad_url);
   }
 }
 
 TEST_CASE("get: a header with a line break is refused") {
   CHECK(failure_of(get({.url = "http://127.0.0.1:9", .headers = {{"X", "a\r\nY: b"}}})).rule ==
-        diag::RuleId::http_bad_url);
+        diag::rule::http_bad_url);
 }
 
 TEST_CASE("get: a closed port is connect-failed") {
@@ -95,7 +96,7 @@ TEST_CASE("get: a closed port is connect-failed") {
     port = server.port();
   }
   const auto failure = failure_of(get({.url = fmt::format("http://127.0.0.1:{}/v1", port)}));
-  CHECK(failure.rule == diag::RuleId::http_connect_failed);
+  CHECK(failure.rule == diag::rule::http_connect_failed);
   CHECK(contains(failure.message, fmt::format("127.0.0.1:{}", port)));
 }
 
@@ -106,32 +107,32 @@ TEST_CASE("get: a reply cut by close or by reset is http/cut") {
       reply.raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
       if (reset) reply.reset();
     });
-    CHECK(failure_of(get({.url = server.url()})).rule == diag::RuleId::http_cut);
+    CHECK(failure_of(get({.url = server.url()})).rule == diag::rule::http_cut);
   }
 }
 
 TEST_CASE("get: a connection closed without a reply is http/cut and is not repeated") {
   const HttpServer server([](const HttpRequest&, Reply&) {});
-  CHECK(failure_of(get({.url = server.url()})).rule == diag::RuleId::http_cut);
+  CHECK(failure_of(get({.url = server.url()})).rule == diag::rule::http_cut);
   CHECK(server.requests().size() == 1);
 }
 
 TEST_CASE("get: something that is not HTTP is http/protocol") {
   const HttpServer server([](const HttpRequest&, Reply& reply) { reply.raw("SSH-2.0-OpenSSH_9.2\r\n"); });
-  CHECK(failure_of(get({.url = server.url()})).rule == diag::RuleId::http_protocol);
+  CHECK(failure_of(get({.url = server.url()})).rule == diag::rule::http_protocol);
 }
 
 TEST_CASE("get: each timeout has its own diagnostic") {
   const HttpServer silent([](const HttpRequest&, Reply& reply) { reply.hang(); });
   CHECK(failure_of(get({.url = silent.url(), .timeouts = {.first_byte = milliseconds(50)}})).rule ==
-        diag::RuleId::http_first_byte_timeout);
+        diag::rule::http_first_byte_timeout);
 
   const HttpServer head_only([](const HttpRequest&, Reply& reply) {
     reply.head(200, "text/plain");
     reply.hang();
   });
   CHECK(failure_of(get({.url = head_only.url(), .timeouts = {.first_byte = milliseconds(50)}})).rule ==
-        diag::RuleId::http_first_byte_timeout);
+        diag::rule::http_first_byte_timeout);
 
   const HttpServer stalling([](const HttpRequest&, Reply& reply) {
     reply.head(200, "text/plain");
@@ -139,14 +140,14 @@ TEST_CASE("get: each timeout has its own diagnostic") {
     reply.hang();
   });
   CHECK(failure_of(get({.url = stalling.url(), .timeouts = {.idle = milliseconds(50)}})).rule ==
-        diag::RuleId::http_idle_timeout);
+        diag::rule::http_idle_timeout);
 
   const HttpServer endless([](const HttpRequest&, Reply& reply) {
     reply.head(200, "text/plain");
     while (reply.wait(milliseconds(1)) && !reply.peer_gone()) reply.piece("x");
   });
   CHECK(failure_of(get({.url = endless.url(), .timeouts = {.total = milliseconds(100)}})).rule ==
-        diag::RuleId::http_total_timeout);
+        diag::rule::http_total_timeout);
 }
 
 TEST_CASE("get: a host that neither accepts nor refuses is connect-timeout") {
@@ -167,7 +168,7 @@ TEST_CASE("get: a host that neither accepts nor refuses is connect-timeout") {
   }
   const auto failure = failure_of(get({.url = fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port)),
                                        .timeouts = {.connect = milliseconds(100)}}));
-  CHECK(failure.rule == diag::RuleId::http_connect_timeout);
+  CHECK(failure.rule == diag::rule::http_connect_timeout);
   CHECK(contains(failure.message, "100 ms"));
 }
 
@@ -178,14 +179,14 @@ TEST_CASE("get: no room for another file is http/no-resources") {
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   const auto result = get({.url = "http://127.0.0.1:9"});
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(failure_of(result).rule == diag::RuleId::http_no_resources);
+  CHECK(failure_of(result).rule == diag::rule::http_no_resources);
 }
 
 TEST_CASE("get: a reply larger than the limit is given up on") {
   const HttpServer server(
       [](const HttpRequest&, Reply& reply) { reply.whole(200, "text/plain", std::string(1001, 'x')); });
   CHECK(get({.url = server.url(), .max_bytes = 1001}).has_value());
-  CHECK(failure_of(get({.url = server.url(), .max_bytes = 1000})).rule == diag::RuleId::http_too_large);
+  CHECK(failure_of(get({.url = server.url(), .max_bytes = 1000})).rule == diag::rule::http_too_large);
 }
 
 TEST_CASE("get: endless headers are given up on") {
@@ -194,7 +195,7 @@ TEST_CASE("get: endless headers are given up on") {
     for (int i = 0; i < 2000; ++i) reply.raw(fmt::format("X-{}: y\r\n", i));
     reply.raw("\r\n");
   });
-  CHECK(failure_of(get({.url = server.url()})).rule == diag::RuleId::http_too_large);
+  CHECK(failure_of(get({.url = server.url()})).rule == diag::rule::http_too_large);
 }
 
 TEST_CASE("get: redirects are followed only when asked, and not without end") {
@@ -212,7 +213,7 @@ TEST_CASE("get: redirects are followed only when asked, and not without end") {
   REQUIRE(followed.has_value());
   CHECK(followed->head.status == 200);
   CHECK(followed->body == "arrived at " + server.url());
-  CHECK(failure_of(get({.url = server.url() + "/loop", .follow_redirects = true})).rule == diag::RuleId::http_protocol);
+  CHECK(failure_of(get({.url = server.url() + "/loop", .follow_redirects = true})).rule == diag::rule::http_protocol);
 }
 
 TEST_CASE("get: a proxy of the environment is not asked for loopback addresses") {
@@ -230,8 +231,8 @@ TEST_CASE("get: a stop request ends a waiting request as cancelled") {
     stop.request_stop();
     reply.hang();
   });
-  CHECK(failure_of(get({.url = server.url()}, stop.get_token())).rule == diag::RuleId::http_cancelled);
-  CHECK(failure_of(get({.url = server.url()}, stop.get_token())).rule == diag::RuleId::http_cancelled);
+  CHECK(failure_of(get({.url = server.url()}, stop.get_token())).rule == diag::rule::http_cancelled);
+  CHECK(failure_of(get({.url = server.url()}, stop.get_token())).rule == diag::rule::http_cancelled);
   CHECK(server.requests().size() == 1);
 }
 
@@ -239,7 +240,7 @@ TEST_CASE("get: a CA file that is not there is http/tls") {
   const HttpServer server([](const HttpRequest&, Reply&) {});
   CHECK(
       failure_of(get({.url = fmt::format("https://127.0.0.1:{}", server.port()), .ca_file = "/no/such/ca.pem"})).rule ==
-      diag::RuleId::http_tls);
+      diag::rule::http_tls);
 }
 
 TEST_CASE("display_url: shows neither credentials nor query") {

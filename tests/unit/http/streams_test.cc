@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "orchestrator/base/clock.h"
+#include "orchestrator/diag/rules/http.h"
 #include "tests/support/catch.h"
 #include "tests/support/http_server.h"
 
@@ -147,7 +148,7 @@ TEST_CASE("streams: a stop request from another thread wakes a poll and ends eve
                        },
                    .end =
                        [&](const StreamEnd& end) {
-                         cancelled += end.error && end.error->rule == diag::RuleId::http_cancelled ? 1 : 0;
+                         cancelled += end.error && end.error->rule == diag::rule::http_cancelled ? 1 : 0;
                        }});
   drain(streams);
   CHECK(cancelled == 3);

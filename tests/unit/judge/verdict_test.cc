@@ -4,10 +4,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/judge.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
 using diag::RuleId;
+namespace rule = diag::rule;
 using judge::Outcome;
 
 namespace {
@@ -95,14 +97,14 @@ TEST_CASE("judge: a run in which everything is as asked is valid, with every con
   CHECK(verdict.valid());
   CHECK(verdict.reasons().empty());
   CHECK(verdict.conditions.size() == 12);
-  CHECK(condition(verdict, RuleId::judge_power).outcome == Outcome::kNotApplicable);
+  CHECK(condition(verdict, rule::judge_power).outcome == Outcome::kNotApplicable);
 }
 
 TEST_CASE("judge: one request of 255 tokens makes the run invalid and is named") {
   Run run;
   run.samples[3].completion_tokens = 255;
   run.samples[3].received_tokens = 255;
-  check_only_failure(run, RuleId::judge_lengths, "request 3: 8192 prompt tokens (asked 8192), 255 output tokens");
+  check_only_failure(run, rule::judge_lengths, "request 3: 8192 prompt tokens (asked 8192), 255 output tokens");
 }
 
 TEST_CASE("judge: lengths are checked by usage and by what arrived") {
@@ -122,20 +124,20 @@ TEST_CASE("judge: lengths are checked by usage and by what arrived") {
   SECTION("stopped by itself at the right length") {
     run.samples[1].finish_reason = "stop";
   }
-  check_only_failure(run, RuleId::judge_lengths, "1 of 10 requests");
+  check_only_failure(run, rule::judge_lengths, "1 of 10 requests");
 }
 
 TEST_CASE("judge: a failed request is not left out") {
   Run run;
   run.samples[2].problems.push_back({"load/stream-cut", "the stream ended early"});
-  check_only_failure(run, RuleId::judge_requests, "request 2: the stream ended early");
+  check_only_failure(run, rule::judge_requests, "request 2: the stream ended early");
 }
 
 TEST_CASE("judge: fewer samples than planned is not a smaller valid run") {
   Run run;
   run.samples.pop_back();
   const judge::Verdict verdict = run.judged();
-  CHECK(condition(verdict, RuleId::judge_sample_count).outcome == Outcome::kFailed);
+  CHECK(condition(verdict, rule::judge_sample_count).outcome == Outcome::kFailed);
 }
 
 TEST_CASE("judge: acceptance is judged against what was asked") {
@@ -146,11 +148,11 @@ TEST_CASE("judge: acceptance is judged against what was asked") {
   }
   SECTION("outside") {
     run.acceptance = judge::Steps{.steps = 450, .accepted = 2115 + 36};  // +0.080
-    check_only_failure(run, RuleId::judge_acceptance, "asked 5.7 +- 0.071");
+    check_only_failure(run, rule::judge_acceptance, "asked 5.7 +- 0.071");
   }
   SECTION("a window that chance does not explain") {
     run.windows.push_back({.steps = 40, .accepted = 160});
-    check_only_failure(run, RuleId::judge_acceptance, "1 of 3 decode windows");
+    check_only_failure(run, rule::judge_acceptance, "1 of 3 decode windows");
   }
   SECTION("measured acceptance has no value to meet") {
     run.job.acceptance = {plan::AcceptanceSource::kMeasured, std::nullopt};
@@ -162,14 +164,14 @@ TEST_CASE("judge: acceptance that was never read back cannot be valid") {
   Run run;
   run.acceptance.reset();
   const judge::Verdict verdict = run.judged();
-  CHECK(condition(verdict, RuleId::judge_acceptance).outcome == Outcome::kFailed);
-  CHECK(condition(verdict, RuleId::judge_counters).outcome == Outcome::kFailed);
+  CHECK(condition(verdict, rule::judge_acceptance).outcome == Outcome::kFailed);
+  CHECK(condition(verdict, rule::judge_counters).outcome == Outcome::kFailed);
 }
 
 TEST_CASE("judge: counters that other requests moved are noticed although the mean is right") {
   Run run;
   run.acceptance = judge::Steps{.steps = 900, .accepted = 4230};
-  check_only_failure(run, RuleId::judge_counters,
+  check_only_failure(run, rule::judge_counters,
                      "counters account for 5130 tokens; these requests explain 2550 to 2620");
 }
 
@@ -181,7 +183,7 @@ TEST_CASE("judge: prefix-cache hits invalidate, by usage or by counter") {
   SECTION("counter") {
     run.prefix_cache_hits = 64;
   }
-  check_only_failure(run, RuleId::judge_prefix_cache, "64");
+  check_only_failure(run, rule::judge_prefix_cache, "64");
 }
 
 TEST_CASE("judge: weights must be verified, at the entry's revision") {
@@ -192,7 +194,7 @@ TEST_CASE("judge: weights must be verified, at the entry's revision") {
   SECTION("another revision") {
     run.weights_revision = "r2";
   }
-  check_only_failure(run, RuleId::judge_weights, "verified");
+  check_only_failure(run, rule::judge_weights, "verified");
 }
 
 TEST_CASE("judge: the kernels that ran must be the gated ones") {
@@ -206,7 +208,7 @@ TEST_CASE("judge: the kernels that ran must be the gated ones") {
   SECTION("the engine does not say") {
     run.loaded.clear();
   }
-  check_only_failure(run, RuleId::judge_kernels, "kernel");
+  check_only_failure(run, rule::judge_kernels, "kernel");
 }
 
 TEST_CASE("judge: a GPU run without telemetry is not valid, and every lack is listed") {
@@ -215,7 +217,7 @@ TEST_CASE("judge: a GPU run without telemetry is not valid, and every lack is li
   run.job.image = "example/image:tag";
   run.compiles_at_run_time = true;
   const judge::Verdict verdict = run.judged();
-  for (const RuleId rule : {RuleId::judge_image, RuleId::judge_exclusive, RuleId::judge_jit, RuleId::judge_power})
+  for (const RuleId rule : {rule::judge_image, rule::judge_exclusive, rule::judge_jit, rule::judge_power})
     CHECK(condition(verdict, rule).outcome == Outcome::kFailed);
   CHECK(verdict.reasons().size() == 4);
 }

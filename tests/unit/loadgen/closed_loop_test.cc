@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
 #include "tests/support/fault_engine.h"
 
@@ -261,7 +263,7 @@ TEST_CASE("closed loop: a sink that fails ends the load with its reason") {
   int taken = 0;
   const auto measurement =
       run_closed_loop(spec_for(engine.url()), [&](const sample::Sample&) -> diag::Result<diag::Done> {
-        if (++taken == 3) return diag::fail(diag::RuleId::file_unwritable, "disk full");
+        if (++taken == 3) return diag::fail(diag::rule::file_unwritable, "disk full");
         return diag::Done{};
       });
   REQUIRE(!measurement.has_value());
@@ -273,7 +275,7 @@ TEST_CASE("closed loop: a spec that makes no sense is refused before anything is
   const FaultEngine engine({});
   LoadSpec spec = spec_for(engine.url());
   spec.osl = 0;
-  CHECK(run_closed_loop(spec, keep_nothing).error().rule == diag::RuleId::load_bad_spec);
+  CHECK(run_closed_loop(spec, keep_nothing).error().rule == diag::rule::load_bad_spec);
   CHECK(engine.server().requests().empty());
 }
 

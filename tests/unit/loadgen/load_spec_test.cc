@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
 
 namespace sweep::loadgen {
@@ -30,7 +31,7 @@ TEST_CASE("load spec: a good one has no problem, and a bad one shows all of them
   bad.prompt_tokens = {.begin = -4, .end = -3};
   const auto problems = check(bad);
   CHECK(problems.items().size() == 7);
-  for (const auto& problem : problems.items()) CHECK(problem.rule == diag::RuleId::load_bad_spec);
+  for (const auto& problem : problems.items()) CHECK(problem.rule == diag::rule::load_bad_spec);
 }
 
 TEST_CASE("load spec: the body asks for exactly the lengths, as a stream with usage and token ids") {

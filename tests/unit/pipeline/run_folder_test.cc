@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/run.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
@@ -26,7 +28,7 @@ TEST_CASE("run folder: a stage file of another version, or a damaged one, is not
     REQUIRE(folder.write_text(stage_file::kKernels, text).has_value());
     const auto read = folder.read(stage_file::kKernels);
     REQUIRE_FALSE(read.has_value());
-    CHECK(read.error().rule == diag::RuleId::file_malformed);
+    CHECK(read.error().rule == diag::rule::file_malformed);
   }
 }
 
@@ -38,12 +40,12 @@ TEST_CASE("run folder: one process at a time; a new run does not take a folder t
     REQUIRE(folder.write(stage_file::kPlan, {}).has_value());
     const auto second = RunFolder::open(path, true);
     REQUIRE_FALSE(second.has_value());
-    CHECK(second.error().rule == diag::RuleId::run_in_use);
+    CHECK(second.error().rule == diag::rule::run_in_use);
   }
   CHECK(RunFolder::open(path, true).has_value());
   const auto fresh = RunFolder::open(path, false);
   REQUIRE_FALSE(fresh.has_value());
-  CHECK(fresh.error().rule == diag::RuleId::run_exists);
+  CHECK(fresh.error().rule == diag::rule::run_exists);
 }
 
 TEST_CASE("run folder: a path that cannot be a folder is a diagnostic") {
@@ -51,7 +53,7 @@ TEST_CASE("run folder: a path that cannot be a folder is a diagnostic") {
   REQUIRE(base::write_file_atomic(parent.path() / "file", "x").has_value());
   const auto folder = RunFolder::open(parent.path() / "file" / "run", false);
   REQUIRE_FALSE(folder.has_value());
-  CHECK(folder.error().rule == diag::RuleId::file_unwritable);
+  CHECK(folder.error().rule == diag::rule::file_unwritable);
 }
 
 TEST_CASE("run folder: unfinished temporary files are removed, attempts are kept apart and counted") {

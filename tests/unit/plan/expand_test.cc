@@ -1,10 +1,11 @@
 #include "orchestrator/plan/expand.h"
 
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/checkout.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
-using diag::RuleId;
+namespace rule = diag::rule;
 
 namespace {
 
@@ -71,7 +72,7 @@ TEST_CASE("expand: an unknown entry is answered with the nearest name") {
   const plan::Plan plan = plan::expand(repository(), {.entries = {"embeded-dspark-8k256"}});
   CHECK(plan.jobs.empty());
   REQUIRE(plan.diagnostics.items().size() == 1);
-  CHECK(plan.diagnostics.items()[0].rule == RuleId::plan_unknown_entry);
+  CHECK(plan.diagnostics.items()[0].rule == rule::plan_unknown_entry);
   CHECK(contains(plan.diagnostics.items()[0].help, "embedded-dspark-8k256"));
 }
 
@@ -79,7 +80,7 @@ TEST_CASE("expand: a concurrency that the entry does not list is an error for a 
   const plan::Plan plan = plan::expand(repository(), {.entries = {"embedded-dspark-8k256"}, .concurrencies = {64}});
   CHECK(plan.jobs.empty());
   REQUIRE(plan.diagnostics.items().size() == 1);
-  CHECK(plan.diagnostics.items()[0].rule == RuleId::plan_no_job);
+  CHECK(plan.diagnostics.items()[0].rule == rule::plan_no_job);
 }
 
 TEST_CASE("expand: an entry named twice gives its jobs once") {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/judge.h"
 #include "orchestrator/report/result.h"
 #include "tests/support/catch.h"
 
@@ -73,8 +74,8 @@ TEST_CASE("report: research-only and scope are in every output") {
 }
 
 TEST_CASE("report: every failed condition is shown, and the verdict is not softened") {
-  const judge::Verdict verdict{{{diag::RuleId::judge_lengths, judge::Outcome::kFailed, "reason one"},
-                                {diag::RuleId::judge_weights, judge::Outcome::kFailed, "reason two"}}};
+  const judge::Verdict verdict{{{diag::rule::judge_lengths, judge::Outcome::kFailed, "reason one"},
+                                {diag::rule::judge_weights, judge::Outcome::kFailed, "reason two"}}};
   const json result = document(research_job(), verdict);
   for (const std::string& out : {report::summary_text(result, false), report::summary_markdown(result)}) {
     CHECK(contains(out, "INVALID"));

@@ -1,5 +1,7 @@
 #include "orchestrator/sample/sample_file.h"
 
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
 
@@ -56,7 +58,7 @@ TEST_CASE("sample file: cut anywhere, the whole records are kept and the cut is 
     const bool at_line_end = size == header || size == first || size == full.size();
     CHECK(file->cut.has_value() == !at_line_end);
     if (file->cut) {
-      CHECK(file->cut->rule == diag::RuleId::load_file_cut);
+      CHECK(file->cut->rule == diag::rule::load_file_cut);
       CHECK(file->cut->severity == diag::Severity::kWarning);
       CHECK(file->cut->where->line == (size > first ? 3u : 2u));
     }
@@ -75,7 +77,7 @@ TEST_CASE("sample file: a bad line in the middle is an error with its line numbe
   dir.write("r", text);
   const auto file = read_samples(dir / "r");
   REQUIRE(!file.has_value());
-  CHECK(file.error().rule == diag::RuleId::file_malformed);
+  CHECK(file.error().rule == diag::rule::file_malformed);
   CHECK(file.error().where->line == 2);
 }
 
@@ -85,14 +87,14 @@ TEST_CASE("sample file: another kind, another version and no file are refused") 
   dir.write("version", "{\"kind\":\"sweepctl-requests\",\"schema_version\":2}\n");
   CHECK(contains(read_samples(dir / "kind").error().message, "header"));
   CHECK(contains(read_samples(dir / "version").error().message, "schema_version is 2, expected 1"));
-  CHECK(read_samples(dir / "absent").error().rule == diag::RuleId::file_unreadable);
-  CHECK(SampleWriter::create(dir / "no/such/folder/r").error().rule == diag::RuleId::file_unwritable);
+  CHECK(read_samples(dir / "absent").error().rule == diag::rule::file_unreadable);
+  CHECK(SampleWriter::create(dir / "no/such/folder/r").error().rule == diag::rule::file_unwritable);
 }
 
 TEST_CASE("sample file: a full disk is reported by the write that meets it") {
   auto writer = SampleWriter::create("/dev/full");
   REQUIRE(!writer.has_value());
-  CHECK(writer.error().rule == diag::RuleId::file_unwritable);
+  CHECK(writer.error().rule == diag::rule::file_unwritable);
 }
 
 }  // namespace sweep::sample

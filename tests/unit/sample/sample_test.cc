@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/file.h"
 #include "tests/support/catch.h"
 
 namespace sweep::sample {
@@ -50,7 +51,7 @@ TEST_CASE("sample: every missing or mistyped field is refused") {
     mistyped[key] = nlohmann::json{{"an", "object"}};
     const auto result = sample_from_json(mistyped);
     REQUIRE(!result.has_value());
-    CHECK(result.error().rule == diag::RuleId::file_malformed);
+    CHECK(result.error().rule == diag::rule::file_malformed);
     CHECK(contains(result.error().message, key));
   }
 }

@@ -2,10 +2,14 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/matrix.h"
+#include "orchestrator/diag/rules/schema.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
 using diag::RuleId;
+namespace rule = diag::rule;
 namespace fs = std::filesystem;
 
 namespace {
@@ -44,7 +48,7 @@ TEST_CASE("checkout: the repository's own entries are found with their recipes a
 TEST_CASE("validate: a file that does not exist or is a folder without files is reported or empty") {
   const Folder folder;
   const auto missing = schema::validate_paths(folder.path(), {folder.path() / "none.yaml"});
-  CHECK(has(missing.diagnostics, RuleId::file_unreadable));
+  CHECK(has(missing.diagnostics, rule::file_unreadable));
   CHECK(schema::validate_paths(folder.path(), {folder.path()}).diagnostics.empty());
   CHECK(schema::validate_paths(folder.path() / "none", {}).files == 0);
 }
@@ -52,7 +56,7 @@ TEST_CASE("validate: a file that does not exist or is a folder without files is 
 TEST_CASE("validate: a huge file is refused without being read") {
   Folder folder;
   folder.write("big.yaml", std::string(9u << 20, 'a'));
-  CHECK(has(schema::validate_paths(folder.path(), {folder.path() / "big.yaml"}).diagnostics, RuleId::file_too_large));
+  CHECK(has(schema::validate_paths(folder.path(), {folder.path() / "big.yaml"}).diagnostics, rule::file_too_large));
 }
 
 TEST_CASE("validate: --kind overrides what the content looks like") {
@@ -61,7 +65,7 @@ TEST_CASE("validate: --kind overrides what the content looks like") {
   const fs::path file = folder.path() / "x.yaml";
   CHECK(schema::validate_paths(folder.path(), {file}).diagnostics.empty());
   CHECK(has(schema::validate_paths(folder.path(), {file}, schema::FileKind::kRecipe).diagnostics,
-            RuleId::schema_unknown_field));
+            rule::schema_unknown_field));
 }
 
 TEST_CASE("validate: only the named files are reported, bindings to the checkout included") {
@@ -74,7 +78,7 @@ TEST_CASE("validate: only the named files are reported, bindings to the checkout
       "false, scenarios: { fixed-seq-len: [{ isl: 1, osl: 1, search-space: [{ tp: 1, conc-list: [1] }] }] } }\n");
   const auto validation = schema::validate_paths(folder.path(), {folder.path() / "one.yaml"});
   REQUIRE(validation.diagnostics.items().size() == 1);
-  CHECK(validation.diagnostics.items()[0].rule == RuleId::matrix_unknown_runner);
+  CHECK(validation.diagnostics.items()[0].rule == rule::matrix_unknown_runner);
 }
 
 TEST_CASE("validate: an empty matrix file is told from its place") {
@@ -82,7 +86,7 @@ TEST_CASE("validate: an empty matrix file is told from its place") {
   folder.write("matrix/empty.yaml", "");
   const auto validation = schema::validate_paths(folder.path(), {});
   REQUIRE(validation.diagnostics.items().size() == 1);
-  CHECK(validation.diagnostics.items()[0].rule == RuleId::schema_wrong_type);
+  CHECK(validation.diagnostics.items()[0].rule == rule::schema_wrong_type);
 }
 
 TEST_CASE("recipe references: a selector follows the last colon") {
@@ -103,6 +107,6 @@ TEST_CASE("validate: a matrix file and one recipe named together are bound") {
                "resources: { gpu_type: h200, gpus_per_node: 8 }\n");
   const auto both = schema::validate_paths(folder.path(), {folder.path() / "m.yaml", folder.path() / "r.yaml"});
   REQUIRE(both.diagnostics.items().size() == 1);
-  CHECK(both.diagnostics.items()[0].rule == RuleId::binding_image_mismatch);
+  CHECK(both.diagnostics.items()[0].rule == rule::binding_image_mismatch);
   CHECK(schema::validate_paths(folder.path(), {folder.path() / "m.yaml"}).diagnostics.empty());
 }

@@ -1,11 +1,12 @@
 #include "orchestrator/schema/decoder.h"
 
+#include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
 #include "orchestrator/yaml/parse.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
-using diag::RuleId;
+namespace rule = diag::rule;
 
 namespace {
 
@@ -77,7 +78,7 @@ TEST_CASE("decoder: all problems are found in one run, with their paths") {
 TEST_CASE("decoder: a misspelt required field is reported once") {
   const Result result = decode("one: { sise: 1 }\n");
   REQUIRE(result.out.items().size() == 1);
-  CHECK(result.out.items()[0].rule == RuleId::schema_unknown_field);
+  CHECK(result.out.items()[0].rule == rule::schema_unknown_field);
   CHECK(contains(result.out.items()[0].help, "did you mean \"size\"?"));
 }
 

@@ -4,7 +4,6 @@
 #include "tests/support/catch.h"
 
 using namespace sweep;
-using diag::RuleId;
 
 namespace {
 

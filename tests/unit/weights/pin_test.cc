@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/digest/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
@@ -91,8 +93,8 @@ TEST_CASE("pin: read from and written to a file") {
   diag::Diagnostics diagnostics;
   CHECK((read_pin(dir / "p.json", diagnostics) == good_pin()));
   CHECK(!read_pin(dir / "absent.json", diagnostics));
-  CHECK(diagnostics.items().front().rule == diag::RuleId::file_unreadable);
-  CHECK(write_pin(dir / "no/p.json", good_pin()).error().rule == diag::RuleId::file_unwritable);
+  CHECK(diagnostics.items().front().rule == diag::rule::file_unreadable);
+  CHECK(write_pin(dir / "no/p.json", good_pin()).error().rule == diag::rule::file_unwritable);
 }
 
 TEST_CASE("pin from a folder: lists every file with its size and content, and the totals of the index") {
@@ -119,18 +121,18 @@ TEST_CASE("pin from a folder: fails for a link that leaves it, for no folder, an
   const test::TestDir dir;
   const test::TestDir outside;
   CHECK(pin_from_dir(dir / "absent", {.model = "m", .revision = {}, .generator = {}}).error().rule ==
-        diag::RuleId::weights_unreadable);
+        diag::rule::weights_unreadable);
   dir.write("a", "x");
   std::stop_source stop;
   stop.request_stop();
   CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}, stop.get_token()).error().rule ==
-        diag::RuleId::weights_not_checked);
+        diag::rule::weights_not_checked);
   std::filesystem::rename(dir / "a", dir / "a\\b");
   CHECK(contains(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().message,
                  "holds a back-slash"));
   std::filesystem::create_symlink(outside.write("secret", "x"), dir / "b");
   CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().rule ==
-        diag::RuleId::weights_path_escape);
+        diag::rule::weights_path_escape);
 }
 
 TEST_CASE("content revision: follows from paths and contents alone") {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/weights.h"
 #include "tests/support/catch.h"
 
 namespace sweep::weights {
@@ -18,7 +20,7 @@ Report made() {
                 .findings = {}};
   report.files.push_back({.path = "a", .size = 4, .sha256 = std::string(64, 'b'), .status = FileStatus::kHashMismatch});
   report.files.push_back({.path = "b", .size = {}, .sha256 = {}, .status = FileStatus::kMissing});
-  diag::Diagnostic finding = diag::make(diag::RuleId::weights_extra_file, "message", "help");
+  diag::Diagnostic finding = diag::make(diag::rule::weights_extra_file, "message", "help");
   finding.severity = diag::Severity::kWarning;
   finding.path = "c";
   report.findings.add(finding);
@@ -49,7 +51,7 @@ TEST_CASE("weights report: a missing or mistyped field is refused") {
     CAPTURE(key);
     auto without = json;
     without.erase(key);
-    CHECK(report_from_json(without).error().rule == diag::RuleId::file_malformed);
+    CHECK(report_from_json(without).error().rule == diag::rule::file_malformed);
     auto mistyped = json;
     mistyped[key] = nullptr;
     CHECK(!report_from_json(mistyped).has_value());

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "orchestrator/diag/rules/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
 #include "tests/support/tiny_model.h"
@@ -70,7 +71,7 @@ TEST_CASE("safetensors: an unknown type is a warning") {
                      8 + object(tensor("a", "F3_NEW", "[4]", 0, 9)).size() + 9, "x", diagnostics);
   CHECK(diagnostics.error_count() == 0);
   REQUIRE(diagnostics.warning_count() == 1);
-  CHECK(diagnostics.items()[0].rule == diag::RuleId::weights_unknown_dtype);
+  CHECK(diagnostics.items()[0].rule == diag::rule::weights_unknown_dtype);
 }
 
 TEST_CASE("safetensors: pages, pointers, empty and cut files are no shards") {
@@ -84,11 +85,11 @@ TEST_CASE("safetensors: pages, pointers, empty and cut files are no shards") {
     diag::Diagnostics diagnostics;
     CHECK(!read_shard_header(dir.write("x", content), "x", diagnostics));
     REQUIRE(diagnostics.items().size() == 1);
-    CHECK(diagnostics.items()[0].rule == diag::RuleId::weights_header_malformed);
+    CHECK(diagnostics.items()[0].rule == diag::rule::weights_header_malformed);
   }
   diag::Diagnostics diagnostics;
   CHECK(!read_shard_header(dir / "absent", "absent", diagnostics));
-  CHECK(diagnostics.items()[0].rule == diag::RuleId::weights_unreadable);
+  CHECK(diagnostics.items()[0].rule == diag::rule::weights_unreadable);
 }
 
 TEST_CASE("index: weight map and total are read, file names that escape are refused") {
@@ -99,17 +100,17 @@ TEST_CASE("index: weight map and total are read, file names that escape are refu
   CHECK(*index->total_size == 12);
   CHECK(index->weight_map.size() == 1);
   REQUIRE(diagnostics.items().size() == 1);
-  CHECK(diagnostics.items()[0].rule == diag::RuleId::weights_path_escape);
+  CHECK(diagnostics.items()[0].rule == diag::rule::weights_path_escape);
   CHECK(*parse_index(R"({"metadata":{"total_size":12.0},"weight_map":{}})", "i", diagnostics)->total_size == 12);
   CHECK(!parse_index(R"({"weight_map":{}})", "i", diagnostics)->total_size);
   for (const char* bad : {"", "[]", "{}", R"({"weight_map":[]})"}) {
     diag::Diagnostics problems;
     CHECK(!parse_index(bad, "i", problems));
-    CHECK(problems.items().at(0).rule == diag::RuleId::weights_index_malformed);
+    CHECK(problems.items().at(0).rule == diag::rule::weights_index_malformed);
   }
   diag::Diagnostics problems;
   CHECK(parse_index(R"({"weight_map":{"a":5}})", "i", problems));
-  CHECK(problems.items().at(0).rule == diag::RuleId::weights_index_malformed);
+  CHECK(problems.items().at(0).rule == diag::rule::weights_index_malformed);
 }
 
 }  // namespace sweep::weights

@@ -1,10 +1,11 @@
 #include <string>
 
+#include "orchestrator/diag/rules/yaml.h"
 #include "orchestrator/yaml/parse.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
-using diag::RuleId;
+namespace rule = diag::rule;
 
 namespace {
 
@@ -32,7 +33,7 @@ TEST_CASE("json: a syntax error is reported at its line and column") {
   diag::Diagnostics out;
   CHECK(parse("{\n  \"a\": 1,\n  \"b\" 2\n}\n", out) == nullptr);
   REQUIRE(out.items().size() == 1);
-  CHECK(out.items()[0].rule == RuleId::yaml_json_syntax);
+  CHECK(out.items()[0].rule == rule::yaml_json_syntax);
   CHECK(out.items()[0].where->line == 3);
 }
 
@@ -48,7 +49,7 @@ TEST_CASE("json: duplicate keys are found") {
   diag::Diagnostics out;
   parse("{\"a\": 1, \"a\": 2}", out);
   REQUIRE(out.items().size() == 1);
-  CHECK(out.items()[0].rule == RuleId::yaml_duplicate_key);
+  CHECK(out.items()[0].rule == rule::yaml_duplicate_key);
 }
 
 TEST_CASE("json: hostile nesting is refused") {

@@ -4,10 +4,12 @@
 
 #include "orchestrator/base/rng.h"
 #include "orchestrator/diag/render.h"
+#include "orchestrator/diag/rules/yaml.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
 using diag::RuleId;
+namespace rule = diag::rule;
 
 namespace {
 
@@ -69,7 +71,7 @@ TEST_CASE("yaml: a duplicate key is reported at the second place and the first v
   REQUIRE(parsed.document);
   REQUIRE(parsed.diagnostics.items().size() == 1);
   const diag::Diagnostic& d = parsed.diagnostics.items()[0];
-  CHECK(d.rule == RuleId::yaml_duplicate_key);
+  CHECK(d.rule == rule::yaml_duplicate_key);
   CHECK(d.where->line == 3);
   REQUIRE(d.notes.size() == 1);
   CHECK(d.notes[0].where->line == 1);
@@ -119,7 +121,7 @@ TEST_CASE("yaml: hostile nesting is refused without exhausting the stack") {
 TEST_CASE("yaml: deep block nesting is refused") {
   std::string text;
   for (size_t i = 0; i < 1500; ++i) text += std::string(i, ' ') + "a:\n";
-  CHECK(parse(text).has(RuleId::yaml_too_deep));
+  CHECK(parse(text).has(rule::yaml_too_deep));
 }
 
 TEST_CASE("yaml: a chain of aliases cannot build a tree deeper than the limit") {
@@ -127,7 +129,7 @@ TEST_CASE("yaml: a chain of aliases cannot build a tree deeper than the limit") 
   for (int i = 1; i < 500; ++i)
     text += "x" + std::to_string(i) + ": &x" + std::to_string(i) + " [*x" + std::to_string(i - 1) + "]\n";
   const Parsed parsed = parse(text);
-  CHECK(parsed.has(RuleId::yaml_too_deep));
+  CHECK(parsed.has(rule::yaml_too_deep));
   CHECK(parsed.document == nullptr);
 }
 
@@ -136,8 +138,8 @@ TEST_CASE("yaml: an alias inside the value that it names is an error") {
 }
 
 TEST_CASE("yaml: files with too many bytes or values are refused") {
-  CHECK(parse(repeat("- a\n", 300), {.bytes = 1000}).has(RuleId::yaml_too_large));
-  CHECK(parse(repeat("- a\n", 300), {.nodes = 100}).has(RuleId::yaml_too_large));
+  CHECK(parse(repeat("- a\n", 300), {.bytes = 1000}).has(rule::yaml_too_large));
+  CHECK(parse(repeat("- a\n", 300), {.nodes = 100}).has(rule::yaml_too_large));
   CHECK(parse(repeat("- a\n", 300)).diagnostics.empty());
 }
 
@@ -151,7 +153,7 @@ TEST_CASE("yaml: invalid UTF-8 in all its forms is refused") {
   const std::string bad = GENERATE(as<std::string>{}, "\x80", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80",
                                    "\xF4\x90\x80\x80", "\xFF", "\xC3", "\xE2\x82");
   const Parsed parsed = parse("a: " + bad + "\n");
-  CHECK(parsed.has(RuleId::yaml_not_utf8));
+  CHECK(parsed.has(rule::yaml_not_utf8));
   CHECK(parsed.document == nullptr);
 }
 
@@ -169,9 +171,9 @@ TEST_CASE("yaml: UTF-16 is named as such") {
 
 TEST_CASE("yaml: tabs and carriage returns outside indentation do not hide later problems") {
   const Parsed parsed = parse("a:\t1\r\nb: 1\nb: 2\n");
-  CHECK(parsed.has(RuleId::yaml_tab));
-  CHECK(parsed.has(RuleId::yaml_carriage_return));
-  CHECK(parsed.has(RuleId::yaml_duplicate_key));
+  CHECK(parsed.has(rule::yaml_tab));
+  CHECK(parsed.has(rule::yaml_carriage_return));
+  CHECK(parsed.has(rule::yaml_duplicate_key));
 }
 
 TEST_CASE("yaml: empty files and comments give an empty tree") {
