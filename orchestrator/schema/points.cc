@@ -20,9 +20,7 @@ const yaml::Node* source_of(const yaml::Node* scenarios, std::string_view kind, 
 std::vector<PointView> points_of(const MatrixEntry& entry) {
   std::vector<PointView> views;
   if (!entry.scenarios) return views;
-  // Duplicate keys have been reported; with them the tree holds the first and the fields decoded are the same.
-  const yaml::Node* written = entry.document->root().find(entry.key);
-  const yaml::Node* scenarios = written == nullptr ? nullptr : written->find("scenarios");
+  const yaml::Node* scenarios = entry.source == nullptr ? nullptr : entry.source->find("scenarios");
   const auto add_block = [&](const auto& block, std::string_view kind, size_t index, auto assign) {
     const std::string block_path = fmt::format("{}.scenarios.{}[{}]", entry.key, kind, index);
     for (size_t i = 0; i < block.search_space.size(); ++i) {
