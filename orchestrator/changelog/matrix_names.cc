@@ -42,27 +42,26 @@ diag::Result<std::vector<NamedText>> read_at(const git::Repository& repository, 
   return result;
 }
 
-std::vector<NamedText> read_on_disk(const git::Repository& repository, const std::vector<std::string>& paths,
+std::vector<NamedText> read_on_disk(const fs::path& root, const std::vector<std::string>& paths,
                                     diag::Diagnostics& out) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     std::error_code error;
-    if (!fs::is_directory(repository.root() / path, error)) {
+    if (!fs::is_directory(root / path, error)) {
       files.push_back(path);
       continue;
     }
     const size_t before = files.size();
-    for (fs::recursive_directory_iterator it(repository.root() / path, error), end; !error && it != end;
-         it.increment(error)) {
+    for (fs::recursive_directory_iterator it(root / path, error), end; !error && it != end; it.increment(error)) {
       std::error_code ignored;
       if (it->is_regular_file(ignored) && is_yaml(it->path().string()))
-        files.push_back(it->path().lexically_relative(repository.root()).generic_string());
+        files.push_back(it->path().lexically_relative(root).generic_string());
     }
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }
   std::vector<NamedText> result;
   for (const std::string& file : files) {
-    auto text = base::read_file(repository.root() / file, yaml::Limits().bytes);
+    auto text = base::read_file(root / file, yaml::Limits().bytes);
     if (text)
       result.push_back({file, *std::move(text)});
     else
@@ -71,18 +70,7 @@ std::vector<NamedText> read_on_disk(const git::Repository& repository, const std
   return result;
 }
 
-}  // namespace
-
-diag::Result<std::vector<std::string>> matrix_names(const git::Repository& repository, const MatrixQuestion& question,
-                                                    diag::Diagnostics& out) {
-  std::vector<NamedText> files;
-  if (question.at) {
-    auto read = read_at(repository, *question.at, question.files);
-    if (!read) return diag::fail(std::move(read).error());
-    files = *std::move(read);
-  } else {
-    files = read_on_disk(repository, question.files, out);
-  }
+std::vector<std::string> names_in(std::vector<NamedText> files, diag::Diagnostics& out) {
   std::vector<std::string> names;
   for (NamedText& file : files) {
     diag::Diagnostics found;
@@ -95,6 +83,20 @@ diag::Result<std::vector<std::string>> matrix_names(const git::Repository& repos
     for (const yaml::Entry& entry : document->root().entries) names.push_back(entry.key);
   }
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> matrix_names(const fs::path& root, const std::vector<std::string>& paths,
+                                      diag::Diagnostics& out) {
+  return names_in(read_on_disk(root, paths, out), out);
+}
+
+diag::Result<std::vector<std::string>> matrix_names(const git::Repository& repository, const git::Commit& commit,
+                                                    const std::vector<std::string>& paths, diag::Diagnostics& out) {
+  auto files = read_at(repository, commit, paths);
+  if (!files) return diag::fail(std::move(files).error());
+  return names_in(*std::move(files), out);
 }
 
 }  // namespace sweep::changelog

@@ -1,7 +1,7 @@
 // Names of the matrix entries that the keys of new changelog entries may match.
 #pragma once
 
-#include <optional>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,14 +10,13 @@
 
 namespace sweep::changelog {
 
-struct MatrixQuestion {
-  std::vector<std::string> files;                // from the top of the working tree; a folder stands for what it holds
-  std::optional<git::Commit> at = std::nullopt;  // nothing: the working tree
-};
+// Keys of all matrix files among `paths`, in order; a folder stands for the YAML files below it, and files of other
+// kinds are passed over. What cannot be read or parsed is reported.
+std::vector<std::string> matrix_names(const std::filesystem::path& root, const std::vector<std::string>& paths,
+                                      diag::Diagnostics& out);
 
-// Keys of all matrix files among `files`, in order; files of other kinds are passed over. Files that cannot be read or
-// parsed are reported. Fails with what git cannot answer.
-diag::Result<std::vector<std::string>> matrix_names(const git::Repository& repository, const MatrixQuestion& question,
-                                                    diag::Diagnostics& out);
+// The same at a commit, with paths from the top of the working tree. Fails with what git cannot answer.
+diag::Result<std::vector<std::string>> matrix_names(const git::Repository& repository, const git::Commit& commit,
+                                                    const std::vector<std::string>& paths, diag::Diagnostics& out);
 
 }  // namespace sweep::changelog

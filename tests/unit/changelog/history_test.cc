@@ -128,12 +128,12 @@ TEST_CASE("matrix names: keys of matrix files of a revision or of the working tr
   const auto head = repository.resolve("HEAD").value();
   diag::Diagnostics out;
   using Names = std::vector<std::string>;
-  CHECK(changelog::matrix_names(repository, {{"matrix"}, head}, out).value() == Names{"b-entry", "a-entry"});
-  CHECK(changelog::matrix_names(repository, {{"matrix/m.yaml"}, head}, out).value() == Names{"b-entry", "a-entry"});
-  CHECK(changelog::matrix_names(repository, {{"matrix"}}, out).value() == Names{"b-entry", "a-entry", "c-entry"});
-  CHECK(changelog::matrix_names(repository, {{"none"}, head}, out).value().empty());
+  CHECK(changelog::matrix_names(repository, head, {"matrix"}, out).value() == Names{"b-entry", "a-entry"});
+  CHECK(changelog::matrix_names(repository, head, {"matrix/m.yaml"}, out).value() == Names{"b-entry", "a-entry"});
+  CHECK(changelog::matrix_names(sandbox.path(), {"matrix"}, out) == Names{"b-entry", "a-entry", "c-entry"});
+  CHECK(changelog::matrix_names(repository, head, {"none"}, out).value().empty());
   CHECK(out.empty());
   sandbox.write("matrix/m.yaml", "a: [\n");
-  CHECK(changelog::matrix_names(repository, {{"matrix"}}, out).value().empty());
+  CHECK(changelog::matrix_names(sandbox.path(), {"matrix"}, out).empty());
   CHECK(out.has_errors());
 }
