@@ -59,13 +59,27 @@ std::vector<BuiltRow> drop_in_progress(std::vector<BuiltRow> rows, diag::Diagnos
   return rows;
 }
 
-void check_buckets(const RowBuckets& buckets, diag::Diagnostics& out) {
+std::vector<Bucket> texts_of(const RowBuckets& buckets) {
+  std::vector<Bucket> texts;
   for (const auto& [name, rows] : buckets.lists) {
+    Bucket& bucket = texts.emplace_back(Bucket{name, {}});
+    for (const BuiltRow& built : rows)
+      bucket.rows.push_back(dispatched_row(built).dump(-1, ' ', false, Row::error_handler_t::replace));
+  }
+  return texts;
+}
+
+void check_matrix_limit(const RowBuckets& buckets, diag::Diagnostics& out) {
+  for (const auto& [name, rows] : buckets.lists)
     if (rows.size() > kMatrixJobs)
       out.add(diag::make(
           rule::plan_matrix_limit,
           fmt::format("bucket \"{}\" has {} rows, one Actions matrix holds {} jobs", name, rows.size(), kMatrixJobs),
           "split it with --github, or select less"));
+}
+
+void check_dispatched(const RowBuckets& buckets, diag::Diagnostics& out) {
+  for (const auto& [name, rows] : buckets.lists) {
     const BuiltRow& first = rows.front();
     const std::string length = bucket_of(first);
     if (is_eval(first) || length == "agentic" || length == "1k1k" || length == "8k1k") continue;

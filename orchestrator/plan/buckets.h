@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "orchestrator/plan/changes.h"
 #include "orchestrator/plan/row.h"
+#include "orchestrator/plan/rows.h"
 
 namespace sweep::plan {
 
@@ -25,7 +25,13 @@ std::string dispatch_bucket(const BuiltRow& built);
 // Takes out the rows of entries in progress, with one warning an entry.
 std::vector<BuiltRow> drop_in_progress(std::vector<BuiltRow> rows, diag::Diagnostics& out);
 
-// Buckets that hold more jobs than a matrix may, and throughput buckets that the peer's sweep has no job for.
-void check_buckets(const RowBuckets& buckets, diag::Diagnostics& out);
+// Each row as it is dispatched, on one line.
+std::vector<Bucket> texts_of(const RowBuckets& buckets);
+
+// Buckets that hold more jobs than a matrix may.
+void check_matrix_limit(const RowBuckets& buckets, diag::Diagnostics& out);
+
+// Throughput buckets that the peer's sweep has no job for.
+void check_dispatched(const RowBuckets& buckets, diag::Diagnostics& out);
 
 }  // namespace sweep::plan

@@ -274,7 +274,10 @@ class Planner {
     for (const char* name : {"evals", "agentic_evals", "multinode_evals", "multinode_agentic_evals"})
       for (const BuiltRow& built : evals_)
         if (dispatch_bucket(built) == name) buckets.add(name, built);
-    if (!request_.is_chunked) check_buckets(buckets, out_);
+    if (!request_.is_chunked) {
+      check_matrix_limit(buckets, out_);
+      check_dispatched(buckets, out_);
+    }
     return write(buckets);
   }
 
@@ -283,20 +286,18 @@ class Planner {
     for (const char* name : {"evals", "agentic_evals", "multinode_evals", "multinode_agentic_evals"})
       object[name] = Row::array();
     Changes changes;
+    changes.buckets = texts_of(buckets);
     for (const auto& [name, rows] : buckets.lists) {
       const size_t slash = name.find('/');
       Row& list = slash == std::string::npos ? object[name] : object[name.substr(0, slash)][name.substr(slash + 1)];
-      Bucket& bucket = changes.buckets.emplace_back(Bucket{name, {}});
-      for (const BuiltRow& built : rows) {
-        list.push_back(dispatched_row(built));
-        bucket.rows.push_back(compact(list.back()));
-        ++changes.count;
-      }
+      for (const BuiltRow& built : rows) list.push_back(dispatched_row(built));
+      changes.count += rows.size();
     }
     Row entries = Row::array();
     for (const ChangelogEntry& entry : request_.added) entries.push_back(metadata_entry(entry));
     object["changelog_metadata"] = {
         {"base_ref", request_.base_ref}, {"head_ref", request_.head_ref}, {"entries", std::move(entries)}};
+    changes.metadata = compact(object["changelog_metadata"]);
     changes.json = compact(object);
     out_.normalise();
     changes.diagnostics = std::move(out_);

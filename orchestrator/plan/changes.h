@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/plan/rows.h"
 #include "orchestrator/schema/checkout.h"
 
 namespace sweep::plan {
@@ -22,14 +23,9 @@ struct ChangesRequest {
   bool is_chunked = false;         // the rows are split for Actions: its limits are no findings then
 };
 
-// Rows that one workflow matrix can take. Each row is compact JSON.
-struct Bucket {
-  std::string name;  // "single_node/8k1k", "multi_node/agentic", "evals", ...
-  std::vector<std::string> rows;
-};
-
 struct Changes {
   std::string json;             // one line, the peer's object; empty if refused
+  std::string metadata;         // its changelog_metadata alone
   std::vector<Bucket> buckets;  // those with rows, in the order of the object
   size_t count = 0;             // of rows
   diag::Diagnostics diagnostics;
