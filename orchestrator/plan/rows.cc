@@ -131,7 +131,10 @@ MatrixRows text_of(RowList list, const RowFilter& filter) {
   check_row_list(list.rows, result.diagnostics);
   RowBuckets buckets;
   if (filter.into_buckets) list.rows = drop_in_progress(std::move(list.rows), result.diagnostics);
-  for (BuiltRow& built : list.rows) buckets.add(dispatch_bucket(built), std::move(built));
+  for (BuiltRow& built : list.rows) {
+    const std::string name = dispatch_bucket(built);
+    buckets.add(name, std::move(built));
+  }
   if (filter.into_buckets)
     result.buckets = texts_of(buckets);
   else
