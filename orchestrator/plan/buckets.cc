@@ -69,12 +69,15 @@ std::vector<Bucket> texts_of(const RowBuckets& buckets) {
   return texts;
 }
 
-void check_matrix_limit(const RowBuckets& buckets, diag::Diagnostics& out) {
-  for (const auto& [name, rows] : buckets.lists)
-    if (rows.size() > kMatrixJobs)
+void check_matrix_limit(const std::vector<BuiltRow>& rows, diag::Diagnostics& out) {
+  if (rows.size() <= kMatrixJobs) return;
+  std::map<std::string, size_t> counts;
+  for (const BuiltRow& built : rows) ++counts[dispatch_bucket(built)];
+  for (const auto& [name, count] : counts)
+    if (count > kMatrixJobs)
       out.add(diag::make(
           rule::plan_matrix_limit,
-          fmt::format("bucket \"{}\" has {} rows, one Actions matrix holds {} jobs", name, rows.size(), kMatrixJobs),
+          fmt::format("bucket \"{}\" has {} rows, one Actions matrix holds {} jobs", name, count, kMatrixJobs),
           "split it with --github, or select less"));
 }
 

@@ -29,7 +29,7 @@ std::vector<BuiltRow> drop_in_progress(std::vector<BuiltRow> rows, diag::Diagnos
 std::vector<Bucket> texts_of(const RowBuckets& buckets);
 
 // Buckets that hold more jobs than a matrix may.
-void check_matrix_limit(const RowBuckets& buckets, diag::Diagnostics& out);
+void check_matrix_limit(const std::vector<BuiltRow>& rows, diag::Diagnostics& out);
 
 // Throughput buckets that the peer's sweep has no job for.
 void check_dispatched(const RowBuckets& buckets, diag::Diagnostics& out);

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <functional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/diag/rules/matrix.h"
@@ -16,20 +18,37 @@ namespace {
 namespace rule = diag::rule;
 using schema::MatrixEntry;
 
-std::string worker_sizes(const Row& worker) {
-  return fmt::format("tp{}-pp{}-dcp{}-pcp{}-ep{}-dp{}-nw{}", worker.at("tp").dump(), worker.at("pp").dump(),
-                     worker.at("dcp-size").dump(), worker.at("pcp-size").dump(), worker.at("ep").dump(),
-                     worker.at("dp-attn").dump(), worker.at("num-worker").dump());
+void append_value(std::string& out, const Row& row, const char* name) {
+  const Row& value = row.at(name);
+  if (value.is_string())
+    out += value.get_ref<const std::string&>();
+  else
+    out += compact_text(value);
+}
+
+// "tp8-pp1-dcp1-pcp1-ep8"
+void append_ranks(std::string& out, const Row& row) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 5> kSizes{
+      {{"tp", "tp"}, {"-pp", "pp"}, {"-dcp", "dcp-size"}, {"-pcp", "pcp-size"}, {"-ep", "ep"}}};
+  for (const auto& [label, name] : kSizes) {
+    out += label;
+    append_value(out, row, name);
+  }
+}
+
+void append_worker(std::string& out, const Row& worker) {
+  append_ranks(out, worker);
+  append_value(out += "-dp", worker, "dp-attn");
+  append_value(out += "-nw", worker, "num-worker");
 }
 
 std::string joined_concurrencies(const BuiltRow& built) {
   std::string text;
-  for (const int64_t value : built.concurrencies()) text += fmt::format("{}{}", text.empty() ? "" : "x", value);
+  for (const int64_t value : built.concurrencies()) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(value);
+  }
   return text;
-}
-
-const std::string& text_field(const Row& row, const char* name) {
-  return row.at(name).get_ref<const std::string&>();
 }
 
 diag::Diagnostic about(diag::RuleId rule, const BuiltRow& second, const BuiltRow& first, std::string message,
@@ -63,21 +82,26 @@ void check_values(std::string_view option, const std::vector<std::string>& value
 
 std::string result_name(const BuiltRow& built) {
   const Row& row = built.row;
+  std::string name;
+  append_value(name, row, "exp-name");
+  append_value(name += '_', row, "precision");
+  append_value(name += '_', row, "framework");
+  name += '_';
+  if (built.is_multi_node()) {
+    append_worker(name += "prefill-", row.at("prefill"));
+    append_worker(name += "_decode-", row.at("decode"));
+  } else {
+    append_ranks(name, row);
+    append_value(name += "-dpa", row, "dp-attn");
+  }
   const auto disagg = row.find("disagg");
-  const std::string_view disaggregated = disagg != row.end() && *disagg == true ? "true" : "false";
-  const std::string sizes =
-      built.is_multi_node()
-          ? fmt::format("prefill-{}_decode-{}", worker_sizes(row.at("prefill")), worker_sizes(row.at("decode")))
-          : fmt::format("tp{}-pp{}-dcp{}-pcp{}-ep{}-dpa{}", row.at("tp").dump(), row.at("pp").dump(),
-                        row.at("dcp-size").dump(), row.at("pcp-size").dump(), row.at("ep").dump(),
-                        row.at("dp-attn").dump());
-  std::string name =
-      fmt::format("{}_{}_{}_{}_disagg-{}_spec-{}_conc{}_{}", text_field(row, "exp-name"), text_field(row, "precision"),
-                  text_field(row, "framework"), sizes, disaggregated, text_field(row, "spec-decoding"),
-                  joined_concurrencies(built), text_field(row, "runner"));
+  name += disagg != row.end() && *disagg == true ? "_disagg-true" : "_disagg-false";
+  append_value(name += "_spec-", row, "spec-decoding");
+  name.append("_conc").append(joined_concurrencies(built));
+  append_value(name += '_', row, "runner");
   constexpr size_t kFingerprintDigits = 16;
   if (const auto print = row.find("recipe-fingerprint"); print != row.end())
-    name += "_recipe-" + print->get_ref<const std::string&>().substr(0, kFingerprintDigits);
+    name.append("_recipe-").append(print->get_ref<const std::string&>().substr(0, kFingerprintDigits));
   return name;
 }
 

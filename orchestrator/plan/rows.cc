@@ -129,16 +129,16 @@ MatrixRows text_of(RowList list, const RowFilter& filter) {
   result.json += "]";
   result.diagnostics = std::move(list.diagnostics);
   check_row_list(list.rows, result.diagnostics);
-  RowBuckets buckets;
-  if (filter.into_buckets) list.rows = drop_in_progress(std::move(list.rows), result.diagnostics);
-  for (BuiltRow& built : list.rows) {
-    const std::string name = dispatch_bucket(built);
-    buckets.add(name, std::move(built));
-  }
-  if (filter.into_buckets)
+  if (filter.into_buckets) {
+    RowBuckets buckets;
+    for (BuiltRow& built : drop_in_progress(std::move(list.rows), result.diagnostics)) {
+      const std::string name = dispatch_bucket(built);
+      buckets.add(name, std::move(built));
+    }
     result.buckets = texts_of(buckets);
-  else
-    check_matrix_limit(buckets, result.diagnostics);
+  } else {
+    check_matrix_limit(list.rows, result.diagnostics);
+  }
   result.diagnostics.normalise();
   return result;
 }

@@ -92,6 +92,7 @@ struct MatrixEntry {
   std::string key;
   yaml::Range key_where;
   DocumentPtr document;
+  const yaml::Node* source = nullptr;  // as written, in the document
 
   Text image, model, model_prefix, precision, framework, runner;
   Text revision, recipe;

@@ -275,6 +275,7 @@ std::vector<MatrixEntry> decode_matrix(const DocumentPtr& document, diag::Diagno
     entry.key_where = item.key_where;
     entry.where = item.value.where;
     entry.document = document;
+    entry.source = &item.value;
     decoder.read_object(item.value, is_multi_node(item.value) ? multi_node_entry_shape() : single_node_entry_shape(),
                         &entry);
   }
