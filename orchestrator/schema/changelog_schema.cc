@@ -1,4 +1,5 @@
 // One entry of the changelog: which matrix entries a change asks to run, and why (InferenceX, perf-changelog.yaml).
+#include "orchestrator/diag/rules/changelog.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
 
@@ -13,13 +14,22 @@ const ObjectShape& changelog_entry_shape() {
        field<&ChangelogEntry::description>("description", list(text(), 1), "what changed, for people", Need::kRequired),
        field<&ChangelogEntry::pr_link>("pr-link", text(), "link of the pull request; XXX until its number is known",
                                        Need::kRequired),
-       field<&ChangelogEntry::evals_only>("evals-only", boolean(), "run evaluations only"),
-       field<&ChangelogEntry::all_evals>("all-evals", boolean(), "run evaluations of every point"),
-       field<&ChangelogEntry::append_only>("append-only", boolean(), "the change only adds points"),
+       field<&ChangelogEntry::evals_only>("evals-only", boolean(), "run evaluations only").by_default("false"),
+       field<&ChangelogEntry::all_evals>("all-evals", boolean(), "run evaluations of every point").by_default("false"),
+       field<&ChangelogEntry::append_only>("append-only", boolean(), "the change only adds points").by_default("false"),
        field<&ChangelogEntry::eval_min_prefill_ep>("eval-min-prefill-ep", integer(1).or_null(),
                                                    "evaluate only points with at least this prefill ep"),
        field<&ChangelogEntry::scenario_type>("scenario-type", list(choice_of<ScenarioKind>(), 1).or_null(),
-                                             "scenario kinds, default all")}};
+                                             "scenario kinds; absent: all")},
+      {{FieldRule::Kind::kExcludes,
+        diag::rule::changelog_append_only_evals,
+        {{{"evals-only", "true"}}, {{"all-evals", "true"}}, {{"eval-min-prefill-ep"}}},
+        {"append-only", "true"}}}};
+  return shape;
+}
+
+const Shape& changelog_shape() {
+  static const Shape shape = list(object(changelog_entry_shape()));
   return shape;
 }
 

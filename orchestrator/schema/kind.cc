@@ -25,11 +25,18 @@ bool is_recipe(const yaml::Node& node) {
          (has(node, {"model"}) && node.find("model")->is_map());
 }
 
+bool is_result(const yaml::Node& node) {
+  const yaml::Node* kind = node.find("kind");
+  return (kind != nullptr && kind->text == "sweepctl-result") ||
+         (has(node, {"schema_version"}) && has(node, {"entry"}) && has(node, {"latency_ms", "workload", "valid"}));
+}
+
 bool any_value(const yaml::Node& node, bool (*is)(const yaml::Node&)) {
   return std::any_of(node.entries.begin(), node.entries.end(), [&](const yaml::Entry& e) { return is(e.value); });
 }
 
 std::optional<FileKind> kind_of_map(const yaml::Node& root) {
+  if (is_result(root)) return FileKind::kResult;
   if (has(root, {"labels"}) || has(root, {"hardware"})) return FileKind::kRunners;
   if (has(root, {"schema_version", "files"}) && has(root, {"revision", "files"})) return FileKind::kPin;
   if (is_recipe(root)) return FileKind::kRecipe;
@@ -47,6 +54,7 @@ bool contains(std::string_view path, std::string_view part) {
 
 std::optional<FileKind> kind_of_place(std::string_view path) {
   if (contains(path, "acceptance/")) return FileKind::kAcceptance;
+  if (path.ends_with("result.json")) return FileKind::kResult;
   if (contains(path, "models/") || path.ends_with(".json")) return FileKind::kPin;
   if (contains(path, "recipes/")) return FileKind::kRecipe;
   if (contains(path, "changelog")) return FileKind::kChangelog;
