@@ -49,7 +49,7 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
 }  // namespace
 
 Loader::Loader(fs::path root) {
-  checkout_.root = std::move(root);
+  checkout_.root = root.empty() ? fs::path(".") : std::move(root);  // files can be named without a checkout
 }
 
 std::string Loader::path_in_root(const fs::path& path) const {
