@@ -98,7 +98,9 @@ bool Decoder::in_range(double value, const yaml::Node& node, const Shape& shape)
   const bool low = shape.open_least ? value <= shape.least : value < shape.least;
   if (!low && value <= shape.most) return true;
   std::string expected;
-  if (std::isinf(shape.most))
+  if (shape.least == shape.most)
+    expected = number_text(shape.least);
+  else if (std::isinf(shape.most))
     expected = fmt::format("{} {}", shape.open_least ? "more than" : "at least", number_text(shape.least));
   else if (std::isinf(shape.least))
     expected = fmt::format("at most {}", number_text(shape.most));

@@ -14,8 +14,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// How a table is read. Changes of a base recipe have the same fields, but none is required and null deletes; in a zip
-// each value may also be a list, one item for each variant.
+// How a table is read. Changes of a base recipe have the same fields, but none must be there and null deletes what is
+// not required; in a zip each value may also be a list, one item for each variant.
 enum class Mode : uint8_t { kWhole, kChange, kZip };
 
 json number_json(double value) {
@@ -49,7 +49,12 @@ class Writer {
     json root = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                  {"title", fmt::format("sweepctl {}", file.title)},
                  {"description", file.prose}};
-    root.update(file.has_variants ? with_variants(*file.root.object) : of(file.root, Mode::kWhole));
+    const bool mapping = file.root.kind == ShapeKind::kObject;
+    json type = file.has_variants ? with_variants(*file.root.object)
+                : mapping         ? fields_of(*file.root.object, Mode::kWhole)
+                                  : of(file.root, Mode::kWhole);
+    type.erase("description");
+    root.update(type);
     root["definitions"] = std::move(definitions_);
     return root;
   }
@@ -65,15 +70,13 @@ class Writer {
           {"^zip_override_",
            described(object(shape), Mode::kZip, "several variants: lists of one length, one item for each")}}},
         {"additionalProperties", false}};
-    return {{"if", {{"type", "object"}, {"required", {"base"}}}},
-            {"then", variants},
-            {"else", of(object(shape), Mode::kWhole)}};
+    return {{"if", {{"required", {"base"}}}}, {"then", variants}, {"else", of(object(shape), Mode::kWhole)}};
   }
 
   // `prose` beside a reference would be ignored: siblings of $ref have no meaning in draft-07.
-  json described(const Shape& shape, Mode mode, std::string_view prose) {
+  json described(const Shape& shape, Mode mode, std::string_view prose, Need need = Need::kRequired) {
     json result = {{"description", prose}};
-    json type = of(shape, mode);
+    json type = of(shape, mode, need);
     if (type.contains("$ref"))
       result["allOf"] = json::array({std::move(type)});
     else
@@ -81,12 +84,12 @@ class Writer {
     return result;
   }
 
-  json of(const Shape& shape, Mode mode) {
-    if (mode == Mode::kWhole) return shape.nullable ? or_null(plain(shape, mode)) : plain(shape, mode);
+  json of(const Shape& shape, Mode mode, Need need = Need::kRequired) {
     const bool leaf = shape.kind != ShapeKind::kObject && shape.kind != ShapeKind::kMap;
-    if (mode == Mode::kChange) return or_null(plain(shape, leaf ? Mode::kWhole : mode));
-    if (!leaf) return or_null(plain(shape, mode));
-    const json one = or_null(plain(shape, Mode::kWhole));
+    const bool zipped = leaf && mode == Mode::kZip;
+    json type = plain(shape, leaf ? Mode::kWhole : mode);
+    const json one = shape.nullable || (mode != Mode::kWhole && need == Need::kOptional) ? or_null(type) : type;
+    if (!zipped) return one;
     if (one.empty()) return one;
     const json each = {{"type", "array"}, {"minItems", 1}, {"items", one}};
     // A list at a leaf is always an axis; lists as values are its items.
@@ -141,7 +144,7 @@ class Writer {
         json type = {{"type", "object"}};
         if (shape.form != nullptr && !shape.form->pattern.empty())
           type["propertyNames"] = {{"pattern", shape.form->pattern}};
-        type["additionalProperties"] = of(*shape.item, mode);
+        type["additionalProperties"] = of(*shape.item, mode, Need::kOptional);
         return type;
       }
       case ShapeKind::kObject:
@@ -176,7 +179,7 @@ class Writer {
     json properties = json::object();
     for (const Field& field : shape.fields) {
       if (field.required) required.push_back(field.name);
-      json property = described(field.shape, mode, field.prose);
+      json property = described(field.shape, mode, field.prose, field.required ? Need::kRequired : Need::kOptional);
       if (!field.fallback.empty()) property["default"] = json_value(field.shape, field.fallback);
       properties[std::string(field.name)] = std::move(property);
     }

@@ -14,7 +14,7 @@ namespace rule = diag::rule;
 
 // Paths come from a hub and are joined to a local folder.
 bool is_safe_path(std::string_view path) {
-  if (path.starts_with('/') || path.find('\\') != std::string_view::npos) return false;
+  if (path.empty() || path.starts_with('/') || path.find('\\') != std::string_view::npos) return false;
   while (!path.empty()) {
     const size_t end = std::min(path.find('/'), path.size());
     const std::string_view part = path.substr(0, end);

@@ -19,7 +19,8 @@ namespace {
 const std::set<std::string> kTestedElsewhere{"yaml/too-large"};
 
 const std::set<std::string> kFamilies{"yaml",     "schema",  "recipe",     "matrix",    "acceptance",
-                                      "research", "binding", "capability", "changelog", "weights/pin-incomplete"};
+                                      "research", "binding", "capability", "changelog", "weights/pin-incomplete",
+                                      "result"};
 
 std::string text_of(const schema::Validation& validation) {
   std::string text = diag::render_text(validation.diagnostics, validation.sources);
