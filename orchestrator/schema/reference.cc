@@ -64,12 +64,14 @@ std::string range_text(const Shape& shape) {
 
 class Page {
  public:
+  explicit Page(size_t level) : marks_(level, '#') {}
+
   std::string write(const FileShape& file) {
     out_ = fmt::format("{}\n\n", file.prose);
     if (file.root.kind != ShapeKind::kObject) out_ += fmt::format("The file is a {}.\n\n", type(file.root));
     if (file.has_variants)
       out_ += fmt::format(
-          "The file is {}, or several variants of one: `base` holds a recipe, each `override_NAME` what a variant "
+          "The file is one {}, or several variants of one: `base` holds a recipe, each `override_NAME` what a variant "
           "changes (mappings are merged, lists replaced, null deletes), each `zip_override_NAME` lists of one length "
           "with one item for each variant.\n\n",
           type(file.root));
@@ -140,13 +142,13 @@ class Page {
   }
 
   void section(const ObjectShape& shape) {
-    out_ +=
-        fmt::format("## {}\n\n{}{}\n\n", heading(shape), shape.prose, shape.open ? " Further fields are allowed." : "");
-    out_ += "| field | value | | meaning |\n| --- | --- | --- | --- |\n";
+    out_ += fmt::format("{} {}\n\n{}{}\n\n", marks_, heading(shape), shape.prose,
+                        shape.open ? " Further fields are allowed." : "");
+    out_ += "| field | value | default | meaning |\n| --- | --- | --- | --- |\n";
     for (const Field& field : shape.fields) {
       const std::string need = field.required           ? "required"
-                               : field.fallback.empty() ? "optional"
-                                                        : fmt::format("default `{}`", field.fallback);
+                               : field.fallback.empty() ? ""
+                                                        : fmt::format("`{}`", field.fallback);
       out_ += fmt::format("| `{}` | {} | {} | {} |\n", field.name, cell(type(field.shape)), need, cell(field.prose));
     }
     out_ += "\n";
@@ -190,6 +192,7 @@ class Page {
     return {};
   }
 
+  std::string marks_;
   std::string out_;
   std::deque<const ObjectShape*> open_;
   std::vector<const ObjectShape*> seen_;
@@ -197,8 +200,8 @@ class Page {
 
 }  // namespace
 
-std::string reference_page(FileKind kind) {
-  return Page().write(file_shape(kind));
+std::string reference_page(FileKind kind, size_t level) {
+  return Page(level).write(file_shape(kind));
 }
 
 }  // namespace sweep::schema

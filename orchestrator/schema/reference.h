@@ -7,7 +7,7 @@
 
 namespace sweep::schema {
 
-// One section per object, with a table of its fields and the rules over them. Headings start at level 2.
-std::string reference_page(FileKind kind);
+// One section per object, with a table of its fields and the rules over them. `level`: of the headings.
+std::string reference_page(FileKind kind, size_t level = 2);
 
 }  // namespace sweep::schema
