@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
@@ -40,6 +42,12 @@ std::string length_text(int64_t isl, int64_t osl);
 
 // A value as written, in JSON types.
 Row value_row(const yaml::Node& node);
+
+// Appends a field that the row does not have yet; `row[name]` would search for it.
+void put(Row& row, std::string_view name, Row value);
+
+// Compact JSON in ASCII, keys sorted at every level, without some fields of the row itself.
+std::string compact_text(const Row& row, std::span<const std::string_view> without = {});
 
 // What makes rows points of one recipe: everything but the concurrency and what is derived from it. Rows with equal
 // keys differ in nothing else; the order of keys inside values does not matter.

@@ -22,9 +22,17 @@ std::string_view offload_name(const Point& point) {
   return schema::choice_name(point.kv_offloading.value_or(schema::KvOffloading::kNone));
 }
 
+constexpr size_t kMostFields = 32;  // of a row; a row that grows copies all its names
+
+Row empty_row() {
+  Row row = Row::object();
+  row.get_ref<Row::object_t&>().reserve(kMostFields);
+  return row;
+}
+
 Row component_row(const schema::Component& component) {
   Row row = {{"name", component.name.value}};
-  if (component.version) row["version"] = component.version.value;
+  if (component.version) put(row, "version", component.version.value);
   return row;
 }
 
@@ -40,45 +48,46 @@ Row worker_row(const PointView& view, std::string_view role) {
 
 void put_identity(Row& row, const RowInput& input) {
   const MatrixEntry& entry = *input.view->entry;
-  row["image"] = entry.image.value;
-  row["model"] = entry.model.value;
-  row["model-prefix"] = entry.model_prefix.value;
-  row["precision"] = entry.precision.value;
-  row["framework"] = entry.framework.value;
-  row["runner"] = input.runner;
+  put(row, "image", entry.image.value);
+  put(row, "model", entry.model.value);
+  put(row, "model-prefix", entry.model_prefix.value);
+  put(row, "precision", entry.precision.value);
+  put(row, "framework", entry.framework.value);
+  put(row, "runner", input.runner);
 }
 
 void put_router(Row& row, const PointView& view) {
   const auto& router = view.point->router ? view.point->router : view.entry->router;
-  if (router) row["router"] = component_row(*router);
+  if (router) put(row, "router", component_row(*router));
 }
 
 void put_transfer(Row& row, const PointView& view) {
   const schema::Text& transfer =
       view.point->kv_p2p_transfer ? view.point->kv_p2p_transfer : view.entry->kv_p2p_transfer;
-  if (transfer) row["kv-p2p-transfer"] = *transfer;
+  if (transfer) put(row, "kv-p2p-transfer", *transfer);
 }
 
 void put_ranks(Row& row, const Point& point) {
-  row["tp"] = point.tp.value_or(1);
-  row["pp"] = point.pp.value_or(1);
-  row["dcp-size"] = point.dcp_size.value_or(1);
-  row["pcp-size"] = point.pcp_size.value_or(1);
+  put(row, "tp", point.tp.value_or(1));
+  put(row, "pp", point.pp.value_or(1));
+  put(row, "dcp-size", point.dcp_size.value_or(1));
+  put(row, "pcp-size", point.pcp_size.value_or(1));
 }
 
 // What only our entries state; the peer's rows never hold it.
 void put_policy(Row& row, const PointView& view) {
   const MatrixEntry& entry = *view.entry;
-  if (entry.revision) row["revision"] = *entry.revision;
-  if (const schema::Text& recipe = entry.recipe_of(*view.point)) row["recipe"] = *recipe;
-  if (const schema::Integer& drafts = entry.draft_tokens_of(*view.point)) row["num-draft-tokens"] = *drafts;
+  if (entry.revision) put(row, "revision", *entry.revision);
+  if (const schema::Text& recipe = entry.recipe_of(*view.point)) put(row, "recipe", *recipe);
+  if (const schema::Integer& drafts = entry.draft_tokens_of(*view.point)) put(row, "num-draft-tokens", *drafts);
   if (const auto& acceptance = entry.acceptance_of(*view.point)) {
-    row["acceptance"] = {{"source", schema::choice_name(acceptance->source.value)}};
-    if (acceptance->length) row["acceptance"]["length"] = *acceptance->length;
+    Row setting = {{"source", schema::choice_name(acceptance->source.value)}};
+    if (acceptance->length) setting["length"] = *acceptance->length;
+    put(row, "acceptance", std::move(setting));
   }
-  if (entry.exact_lengths) row["exact-lengths"] = *entry.exact_lengths;
-  if (entry.research_only.value) row["research-only"] = true;
-  if (!entry.is_ready()) row["status"] = schema::choice_name(*entry.status);
+  if (entry.exact_lengths) put(row, "exact-lengths", *entry.exact_lengths);
+  if (entry.research_only.value) put(row, "research-only", true);
+  if (!entry.is_ready()) put(row, "status", schema::choice_name(*entry.status));
 }
 
 std::string worker_name(const Worker& worker, char role) {
@@ -117,36 +126,36 @@ std::string fixed_name(const PointView& view) {
 
 // What a single-node row says of its serving process, and a multi-node row of its workers.
 void put_serving(Row& row, const RowInput& input) {
-  row["ep"] = input.ep ? *input.ep : input.view->point->ep.value_or(1);
-  row["dp-attn"] = input.view->point->dp_attn.value;
-  row["spec-decoding"] = spec_name(*input.view->point);
+  put(row, "ep", input.ep ? *input.ep : input.view->point->ep.value_or(1));
+  put(row, "dp-attn", input.view->point->dp_attn.value);
+  put(row, "spec-decoding", spec_name(*input.view->point));
 }
 
 void put_workers(Row& row, const RowInput& input) {
-  row["spec-decoding"] = spec_name(*input.view->point);
-  row["prefill"] = worker_row(*input.view, "prefill");
-  row["decode"] = worker_row(*input.view, "decode");
-  row["conc"] = input.concurrencies;
+  put(row, "spec-decoding", spec_name(*input.view->point));
+  put(row, "prefill", worker_row(*input.view, "prefill"));
+  put(row, "decode", worker_row(*input.view, "decode"));
+  put(row, "conc", input.concurrencies);
 }
 
 Row fixed_row(const RowInput& input) {
   const PointView& view = *input.view;
   const bool multi = view.point->is_multi_node();
-  Row row;
+  Row row = empty_row();
   put_identity(row, input);
-  row["isl"] = view.fixed->isl.value;
-  row["osl"] = view.fixed->osl.value;
+  put(row, "isl", view.fixed->isl.value);
+  put(row, "osl", view.fixed->osl.value);
   if (multi) {
     put_workers(row, input);
   } else {
     put_ranks(row, *view.point);
-    row["conc"] = input.concurrencies.front();
+    put(row, "conc", input.concurrencies.front());
   }
-  row["max-model-len"] = view.fixed->isl.value + view.fixed->osl.value + kLengthMargin;
+  put(row, "max-model-len", view.fixed->isl.value + view.fixed->osl.value + kLengthMargin);
   if (!multi) put_serving(row, input);
-  row["exp-name"] = fixed_name(view);
-  row["disagg"] = view.entry->disagg.value;
-  row["run-eval"] = false;
+  put(row, "exp-name", fixed_name(view));
+  put(row, "disagg", view.entry->disagg.value);
+  put(row, "run-eval", false);
   put_router(row, view);
   if (multi) put_transfer(row, view);
   return row;
@@ -154,27 +163,27 @@ Row fixed_row(const RowInput& input) {
 
 void put_offload_backend(Row& row, const PointView& view) {
   const yaml::Node* backend = view.source == nullptr ? nullptr : view.source->find("kv-offload-backend");
-  if (backend != nullptr && !backend->is_null()) row["kv-offload-backend"] = value_row(*backend);
+  if (backend != nullptr && !backend->is_null()) put(row, "kv-offload-backend", value_row(*backend));
 }
 
 Row agentic_row(const RowInput& input) {
   const PointView& view = *input.view;
   const bool multi = view.point->is_multi_node();
-  Row row;
+  Row row = empty_row();
   put_identity(row, input);
   if (multi) {
     put_workers(row, input);
   } else {
     put_ranks(row, *view.point);
     put_serving(row, input);
-    row["conc"] = input.concurrencies.front();
+    put(row, "conc", input.concurrencies.front());
   }
-  row["kv-offloading"] = offload_name(*view.point);
-  row["total-cpu-dram-gb"] = input.total_cpu_dram_gb;
-  row["duration"] = kAgenticSeconds;
-  row["exp-name"] = agentic_name(input);
-  if (multi) row["disagg"] = view.entry->disagg.value;
-  row["scenario-type"] = schema::choice_name(schema::ScenarioKind::kAgenticCoding);
+  put(row, "kv-offloading", offload_name(*view.point));
+  put(row, "total-cpu-dram-gb", input.total_cpu_dram_gb);
+  put(row, "duration", kAgenticSeconds);
+  put(row, "exp-name", agentic_name(input));
+  if (multi) put(row, "disagg", view.entry->disagg.value);
+  put(row, "scenario-type", schema::choice_name(schema::ScenarioKind::kAgenticCoding));
   put_offload_backend(row, view);
   put_router(row, view);
   if (multi) put_transfer(row, view);

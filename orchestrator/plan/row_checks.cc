@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <functional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/diag/rules/matrix.h"
@@ -16,20 +18,34 @@ namespace {
 namespace rule = diag::rule;
 using schema::MatrixEntry;
 
-std::string worker_sizes(const Row& worker) {
-  return fmt::format("tp{}-pp{}-dcp{}-pcp{}-ep{}-dp{}-nw{}", worker.at("tp").dump(), worker.at("pp").dump(),
-                     worker.at("dcp-size").dump(), worker.at("pcp-size").dump(), worker.at("ep").dump(),
-                     worker.at("dp-attn").dump(), worker.at("num-worker").dump());
+void append_text(std::string& out, const Row& row, const char* name) {
+  out += row.at(name).get_ref<const std::string&>();
+}
+
+// "tp8-pp1-dcp1-pcp1-ep8"; ranks are those of a point or of a worker.
+template <class Ranks>
+void append_ranks(std::string& out, const Ranks& ranks, int64_t ep) {
+  const std::array<std::pair<std::string_view, int64_t>, 5> sizes{{{"tp", ranks.tp.value_or(1)},
+                                                                   {"-pp", ranks.pp.value_or(1)},
+                                                                   {"-dcp", ranks.dcp_size.value_or(1)},
+                                                                   {"-pcp", ranks.pcp_size.value_or(1)},
+                                                                   {"-ep", ep}}};
+  for (const auto& [label, size] : sizes) out.append(label).append(std::to_string(size));
+}
+
+void append_worker(std::string& out, const schema::Worker& worker) {
+  append_ranks(out, worker, worker.ep.value_or(1));
+  out.append("-dp").append(worker.dp_attn.value ? "true" : "false");
+  out.append("-nw").append(std::to_string(worker.num_worker.value));
 }
 
 std::string joined_concurrencies(const BuiltRow& built) {
   std::string text;
-  for (const int64_t value : built.concurrencies()) text += fmt::format("{}{}", text.empty() ? "" : "x", value);
+  for (const int64_t value : built.concurrencies()) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(value);
+  }
   return text;
-}
-
-const std::string& text_field(const Row& row, const char* name) {
-  return row.at(name).get_ref<const std::string&>();
 }
 
 diag::Diagnostic about(diag::RuleId rule, const BuiltRow& second, const BuiltRow& first, std::string message,
@@ -63,21 +79,25 @@ void check_values(std::string_view option, const std::vector<std::string>& value
 
 std::string result_name(const BuiltRow& built) {
   const Row& row = built.row;
-  const auto disagg = row.find("disagg");
-  const std::string_view disaggregated = disagg != row.end() && *disagg == true ? "true" : "false";
-  const std::string sizes =
-      built.is_multi_node()
-          ? fmt::format("prefill-{}_decode-{}", worker_sizes(row.at("prefill")), worker_sizes(row.at("decode")))
-          : fmt::format("tp{}-pp{}-dcp{}-pcp{}-ep{}-dpa{}", row.at("tp").dump(), row.at("pp").dump(),
-                        row.at("dcp-size").dump(), row.at("pcp-size").dump(), row.at("ep").dump(),
-                        row.at("dp-attn").dump());
-  std::string name =
-      fmt::format("{}_{}_{}_{}_disagg-{}_spec-{}_conc{}_{}", text_field(row, "exp-name"), text_field(row, "precision"),
-                  text_field(row, "framework"), sizes, disaggregated, text_field(row, "spec-decoding"),
-                  joined_concurrencies(built), text_field(row, "runner"));
+  std::string name;
+  append_text(name, row, "exp-name");
+  name.append(1, '_').append(built.entry->precision.value);
+  name.append(1, '_').append(built.entry->framework.value).append(1, '_');
+  const schema::Point& point = *built.point;
+  if (built.is_multi_node()) {
+    append_worker(name += "prefill-", *point.prefill);
+    append_worker(name += "_decode-", *point.decode);
+  } else {
+    append_ranks(name, point, row.at("ep").get<int64_t>());
+    name.append("-dpa").append(point.dp_attn.value ? "true" : "false");
+  }
+  name += built.entry->disagg.value ? "_disagg-true" : "_disagg-false";
+  name.append("_spec-").append(schema::choice_name(point.spec_decoding.value_or(schema::SpecDecoding::kNone)));
+  name.append("_conc").append(joined_concurrencies(built));
+  append_text(name += '_', row, "runner");
   constexpr size_t kFingerprintDigits = 16;
   if (const auto print = row.find("recipe-fingerprint"); print != row.end())
-    name += "_recipe-" + print->get_ref<const std::string&>().substr(0, kFingerprintDigits);
+    name.append("_recipe-").append(print->get_ref<const std::string&>().substr(0, kFingerprintDigits));
   return name;
 }
 

@@ -63,7 +63,7 @@ void decode_curve(Decoder& decoder, const yaml::Node& node, AcceptanceCurve& cur
 
 }  // namespace
 
-const Shape& acceptance_shape() {
+const Shape& acceptance_file_shape() {
   static const Shape shape = map(object(modes_shape()));
   return shape;
 }
@@ -78,7 +78,7 @@ std::vector<AcceptanceCurve> decode_acceptance(const DocumentPtr& document, diag
   for (const yaml::Entry& model : document->root().entries) {
     const Decoder::Scope scope(decoder, model.key, model.key_where);
     if (!model.value.is_map()) {
-      decoder.check(model.value, *acceptance_shape().item);
+      decoder.check(model.value, *acceptance_file_shape().item);
       continue;
     }
     for (const yaml::Entry& mode : model.value.entries) {

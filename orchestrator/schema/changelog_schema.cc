@@ -28,7 +28,7 @@ const ObjectShape& changelog_entry_shape() {
   return shape;
 }
 
-const Shape& changelog_shape() {
+const Shape& changelog_file_shape() {
   static const Shape shape = list(object(changelog_entry_shape()));
   return shape;
 }

@@ -209,6 +209,7 @@ void Decoder::check(const yaml::Node& node, const Shape& shape) {
       return read(node, shape, ignored);
     }
     case ShapeKind::kList:
+      if (shape.one_too && !node.is_sequence()) return check(node, *shape.item);
       if (!is_list(node, shape)) return;
       for (size_t i = 0; i < node.items.size(); ++i) {
         const Scope scope(*this, i, node.items[i].where);
@@ -239,10 +240,16 @@ void Decoder::check_name(const yaml::Entry& entry, const TextForm& form) {
 
 const ObjectShape& Decoder::fields_of(const yaml::Node& node, const Shape& shape) {
   if (shape.kind != ShapeKind::kEither) return *shape.object;
-  const yaml::Node* value = node.find(shape.selector.field);
-  const bool selected =
-      value != nullptr && (shape.selector.value.empty() || (value->is_scalar() && value->text == shape.selector.value));
-  return selected ? *shape.object : *shape.otherwise;
+  const auto is_there = [&](const Stated& stated) {
+    const yaml::Node* value = node.find(stated.field);
+    return value != nullptr && (stated.value.empty() || (value->is_scalar() && value->text == stated.value));
+  };
+  const auto holds = [&](const ObjectCase& one) {
+    return std::all_of(one.groups.begin(), one.groups.end(), [&](const std::vector<Stated>& group) {
+      return std::any_of(group.begin(), group.end(), is_there);
+    });
+  };
+  return *std::find_if(shape.cases.begin(), shape.cases.end(), holds)->object;
 }
 
 std::optional<std::string> Decoder::report_unknown(const yaml::Entry& entry, const ObjectShape& shape) {
@@ -284,6 +291,18 @@ void Decoder::read_object(const yaml::Node& node, const ObjectShape& shape, void
         std::find(meant.begin(), meant.end(), field.name) == meant.end())
       report(rule::schema_missing_field, where, fmt::format("{} lacks the field \"{}\"", shape.name, field.name),
              fmt::format("add \"{}\": {}", field.name, field.prose));
+}
+
+void check_name_is_text(Decoder& decoder, const yaml::Entry& entry, std::string_view what) {
+  const std::string& text = decoder.document().text();
+  const size_t begin = entry.key_where.begin;
+  if (begin < text.size() && (text[begin] == '"' || text[begin] == '\'')) return;
+  const std::string_view other = yaml::mistaken_for(entry.key);
+  if (other.empty()) return;
+  const Decoder::Scope scope(decoder, entry.key, entry.key_where);
+  decoder.report(rule::schema_wrong_type, entry.key_where,
+                 fmt::format("{} must be text, found {}, which is {} without quotes", what, entry.key, other),
+                 fmt::format("write \"{}\" in quotes", entry.key));
 }
 
 }  // namespace sweep::schema

@@ -53,6 +53,7 @@ class Writer {
     json type = file.has_variants ? with_variants(*file.root.object)
                 : mapping         ? fields_of(*file.root.object, Mode::kWhole)
                                   : of(file.root, Mode::kWhole);
+    if (file.may_be_list) type = {{"if", {{"type", "array"}}}, {"then", {{"items", type}}}, {"else", type}};
     type.erase("description");
     root.update(type);
     root["definitions"] = std::move(definitions_);
@@ -138,6 +139,7 @@ class Writer {
         json type = {{"type", "array"}};
         if (shape.least_items > 0) type["minItems"] = shape.least_items;
         type["items"] = of(*shape.item, mode);
+        if (shape.one_too) return {{"anyOf", {of(*shape.item, mode), type}}};
         return type;
       }
       case ShapeKind::kMap: {
@@ -150,14 +152,32 @@ class Writer {
       case ShapeKind::kObject:
         return reference(*shape.object, mode);
       case ShapeKind::kEither:
-        return {{"type", "object"},
-                {"if", stated({shape.selector}, *shape.object)},
-                {"then", reference(*shape.object, mode)},
-                {"else", reference(*shape.otherwise, mode)}};
+        return cases(shape.cases, mode);
       case ShapeKind::kFree:
         return json::object();
     }
     return json::object();
+  }
+
+  json cases(std::span<const ObjectCase> all, Mode mode) {
+    const ObjectCase& first = all.front();
+    if (first.groups.empty()) return reference(*first.object, mode);
+    json groups = json::array();
+    for (const std::vector<Stated>& group : first.groups) {
+      json any = json::array();
+      for (const Stated& field : group) any.push_back(there(field, *first.object));
+      groups.push_back(any.size() == 1 ? any.front() : json{{"anyOf", any}});
+    }
+    return {{"type", "object"},
+            {"if", groups.size() == 1 ? groups.front() : json{{"allOf", groups}}},
+            {"then", reference(*first.object, mode)},
+            {"else", cases(all.subspan(1), mode)}};
+  }
+
+  // True for objects that have the field, null or not.
+  static json there(const Stated& field, const ObjectShape& shape) {
+    if (!field.value.empty()) return stated({field}, shape);
+    return {{"required", json::array({field.field})}};
   }
 
   json reference(const ObjectShape& shape, Mode mode) {

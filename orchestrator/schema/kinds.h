@@ -11,11 +11,11 @@
 
 namespace sweep::schema {
 
-enum class FileKind : uint8_t { kMatrix, kRunners, kRecipe, kAcceptance, kChangelog, kPin, kCluster, kResult };
+enum class FileKind : uint8_t { kMatrix, kRunners, kRecipe, kAcceptance, kChangelog, kPin, kCluster, kRow, kResult };
 template <>
 struct ChoiceNames<FileKind> {
-  static constexpr std::array<std::string_view, 8> kNames{"matrix",    "runners", "recipe",  "acceptance",
-                                                          "changelog", "pin",     "cluster", "result"};
+  static constexpr std::array<std::string_view, 9> kNames{"matrix", "runners", "recipe", "acceptance", "changelog",
+                                                          "pin",    "cluster", "row",    "result"};
 };
 
 // Recognised by content; the folder helps only where the content says nothing (an empty file).
@@ -32,9 +32,10 @@ const ObjectShape& cluster_shape();
 const ObjectShape& result_shape();
 
 // Whole files: mappings from free names, and lists.
-const Shape& matrix_shape();
-const Shape& acceptance_shape();
-const Shape& changelog_shape();
+const Shape& matrix_file_shape();
+const Shape& acceptance_file_shape();
+const Shape& changelog_file_shape();
+const Shape& row_shape();
 
 // A kind of file as a whole, for editors and the reference page.
 struct FileShape {
@@ -43,6 +44,7 @@ struct FileShape {
   Shape root;
   // Recipes may hold a `base` and changes of it instead of a recipe: recipe_variants.h.
   bool has_variants = false;
+  bool may_be_list = false;  // of such roots
 };
 const FileShape& file_shape(FileKind kind);
 

@@ -121,6 +121,7 @@ class Page {
         return words;
       }
       case ShapeKind::kList:
+        if (shape.one_too) return fmt::format("{}, or a list of them", type(*shape.item));
         return fmt::format("list of {}{}", shape.least_items > 0 ? fmt::format("at least {} ", shape.least_items) : "",
                            type(*shape.item));
       case ShapeKind::kMap:
@@ -131,9 +132,10 @@ class Page {
       case ShapeKind::kObject:
         return link(*shape.object);
       case ShapeKind::kEither: {
-        const std::string first = link(*shape.object);
-        return fmt::format("{} (where `{}{}{}`), or {}", first, shape.selector.field,
-                           shape.selector.value.empty() ? "" : ": ", shape.selector.value, link(*shape.otherwise));
+        std::string text;
+        for (const ObjectCase& one : shape.cases)
+          text += fmt::format("{}{}{}", text.empty() ? "" : ", or ", link(*one.object), case_text(one));
+        return text;
       }
       case ShapeKind::kFree:
         return "anything";
@@ -155,6 +157,18 @@ class Page {
     for (const FieldRule& rule : shape.rules)
       out_ += fmt::format("- {} (`{}`)\n", rule_text(rule), rule.rule.info().slug);
     if (!shape.rules.empty()) out_ += "\n";
+  }
+
+  // " (with `a` or `b`, and `c: 1`)"
+  static std::string case_text(const ObjectCase& one) {
+    if (one.groups.empty()) return {};
+    std::vector<std::string> groups;
+    for (const auto& group : one.groups) {
+      std::vector<std::string> any;
+      for (const Stated& stated : group) any.push_back(stated_text(stated));
+      groups.push_back(joined(any, " or "));
+    }
+    return fmt::format(" (with {})", joined(groups, ", and "));
   }
 
   static std::string stated_text(const Stated& stated) {

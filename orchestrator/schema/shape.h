@@ -30,7 +30,7 @@ enum class ShapeKind : uint8_t {
   kList,    // of `item`
   kMap,     // from free names to `item`
   kObject,  // fields of `object`
-  kEither,  // fields of `object` where `selector` holds, else of `otherwise`
+  kEither,  // fields of the first of `cases` that holds
   kFree,    // anything; meaning belongs to an engine
 };
 
@@ -48,6 +48,13 @@ struct Stated {
   std::string_view value = {};
 };
 
+// Which fields a mapping has where that depends on some of them: those of `object` where at least one of each group is
+// there (a group of one field and a value: has this value). The last of several cases has no groups.
+struct ObjectCase {
+  std::vector<std::vector<Stated>> groups;
+  const ObjectShape* object = nullptr;
+};
+
 struct Shape {
   ShapeKind kind = ShapeKind::kText;
   bool nullable = false;  // an empty value counts as absent
@@ -56,13 +63,13 @@ struct Shape {
   bool open_least = false;     // `least` itself is excluded
   bool range_by_rule = false;  // a rule with better words checks the range; decoding does not
   bool json_number = false;    // JSON's forms count too: 1e-05
+  bool one_too = false;        // a list of one item may be written as the item
   size_t least_items = 0;      // of a list; of a text: bytes
   std::span<const std::string_view> choices = {};
   const TextForm* form = nullptr;  // of a text; of a map: of its names
   std::shared_ptr<const Shape> item = {};
   const ObjectShape* object = nullptr;
-  const ObjectShape* otherwise = nullptr;
-  Stated selector = {};
+  std::vector<ObjectCase> cases = {};
 
   Shape or_null() && {
     nullable = true;
@@ -70,6 +77,10 @@ struct Shape {
   }
   Shape ranged_by_rule() && {
     range_by_rule = true;
+    return std::move(*this);
+  }
+  Shape or_one() && {
+    one_too = true;
     return std::move(*this);
   }
   Shape named_by(const TextForm& names) && {
@@ -160,8 +171,8 @@ inline Shape map(Shape item) {
 inline Shape object(const ObjectShape& shape) {
   return {.kind = ShapeKind::kObject, .object = &shape};
 }
-inline Shape either(Stated selector, const ObjectShape& shape, const ObjectShape& otherwise) {
-  return {.kind = ShapeKind::kEither, .object = &shape, .otherwise = &otherwise, .selector = selector};
+inline Shape either(std::vector<ObjectCase> cases) {
+  return {.kind = ShapeKind::kEither, .cases = std::move(cases)};
 }
 inline Shape free_form() {
   return {.kind = ShapeKind::kFree};

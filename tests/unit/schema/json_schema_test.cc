@@ -9,6 +9,8 @@
 #include <set>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/schema/points.h"
+#include "orchestrator/schema/row_schema.h"
 #include "orchestrator/schema/rules.h"
 #include "orchestrator/yaml/parse.h"
 #include "tests/support/catch.h"
@@ -58,8 +60,9 @@ diag::Diagnostics findings(FileKind kind, const schema::DocumentPtr& document) {
   switch (kind) {
     case FileKind::kMatrix:
       for (const schema::MatrixEntry& entry : schema::decode_matrix(document, out)) {
-        schema::check_entry(entry, out);
-        schema::check_policy(entry, out);
+        const auto points = schema::points_of(entry);
+        schema::check_entry(entry, points, out);
+        schema::check_policy(entry, points, out);
       }
       break;
     case FileKind::kRunners:
@@ -89,6 +92,9 @@ diag::Diagnostics findings(FileKind kind, const schema::DocumentPtr& document) {
     case FileKind::kCluster:
       schema::decode_cluster(document, out);
       break;
+    case FileKind::kRow:
+      schema::decode_rows(document, out);
+      break;
     case FileKind::kResult:
       schema::decode_result(document, out);
       break;
@@ -109,7 +115,9 @@ void collect(const schema::Shape& shape, std::vector<const schema::ObjectShape*>
              std::set<const schema::TextForm*>& forms) {
   if (shape.form != nullptr) forms.insert(shape.form);
   if (shape.item) collect(*shape.item, objects, forms);
-  for (const schema::ObjectShape* object : {shape.object, shape.otherwise}) {
+  std::vector<const schema::ObjectShape*> below{shape.object};
+  for (const schema::ObjectCase& one : shape.cases) below.push_back(one.object);
+  for (const schema::ObjectShape* object : below) {
     if (object == nullptr || std::find(objects.begin(), objects.end(), object) != objects.end()) continue;
     objects.push_back(object);
     for (const schema::Field& field : object->fields) collect(field.shape, objects, forms);
@@ -265,6 +273,7 @@ TEST_CASE("json schema: judges every change of a good file as the decoder does")
       {FileKind::kAcceptance, kGolden / "projects/good/matrix/acceptance/tiny.yaml"},
       {FileKind::kChangelog, kGolden / "validate/ok/changelog-append-only-evals.yaml"},
       {FileKind::kPin, kGolden / "projects/good/matrix/models/tiny.json"},
+      {FileKind::kRow, kGolden / "validate/ok/row.yaml"},
       {FileKind::kResult, kGolden / "validate/ok/result-verdict.json"}};
   size_t accepted = 0;
   size_t refused = 0;
