@@ -98,7 +98,7 @@ Checkout load_texts(TextSelection selection) {
   Loader loader(".");
   for (SourceText& source : selection.targets) loader.add(std::move(source), Loader::Role::kTarget);
   for (SourceText& source : selection.context) loader.add(std::move(source), Loader::Role::kContext);
-  return loader.finish();
+  return loader.finish(Loader::Foreign::kLeft);
 }
 
 Validation validate_paths(const fs::path& root, const std::vector<fs::path>& paths, std::optional<FileKind> kind) {
