@@ -168,9 +168,10 @@ void check_history(const Comparison& c, diag::Diagnostics& out) {
   if (!corrected.empty() && !added.empty()) {
     diag::Diagnostic d = diag::make_at(
         rule::changelog_mixed_correction, corrected.front()->document->span(corrected.front()->pr_link.where),
-        fmt::format("{} of old entries corrected and {} added in one change",
-                    corrected.size() == 1 ? "a link" : fmt::format("{} links", corrected.size()),
-                    added.size() == 1 ? "an entry was" : fmt::format("{} entries were", added.size())),
+        fmt::format("{} corrected and {} added in one change",
+                    corrected.size() == 1 ? "the link of an old entry was"
+                                          : fmt::format("links of {} old entries were", corrected.size()),
+                    added.size() == 1 ? "an entry" : fmt::format("{} entries", added.size())),
         "make it two changes");
     d.notes.push_back({"added here", place(*added.front())});
     out.add(std::move(d));

@@ -137,6 +137,10 @@ void print_json(const Context& context, const Checked& checked) {
 void print_text(const Context& context, const Checked& checked, const diag::SourceMap& sources) {
   context.console.report(checked.diagnostics, sources);
   if (!checked.comparison) return;
+  if (!checked.comparison->head.is_list()) {
+    context.console.out(fmt::format("{}: problems found, its entries could not be read\n", checked.file));
+    return;
+  }
   size_t added = 0;
   size_t corrected = 0;
   std::string lines;

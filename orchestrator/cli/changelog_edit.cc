@@ -131,10 +131,12 @@ void add_add(CLI::App& changelog_command, Action& action) {
       "written.");
   command->add_option("--config-keys", options->entry.config_keys, "Matrix entries; * matches anything")
       ->required()
-      ->type_name("KEY...");
+      ->type_name("KEY...")
+      ->default_str("");
   command->add_option("--description", options->entry.description, "What changed; one list item each")
       ->required()
-      ->type_name("TEXT...");
+      ->type_name("TEXT...")
+      ->default_str("");
   command->add_option("--pr-link", options->entry.pr_link, "The whole link")->type_name("LINK")->default_str("XXX");
   add_pull_request_option(*command, *options, "The pull request, instead of the whole link");
   command->add_flag("--evals-only", options->entry.evals_only, "Run evaluations only");
