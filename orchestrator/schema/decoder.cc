@@ -249,4 +249,16 @@ void Decoder::read_object(const yaml::Node& node, const ObjectShape& shape, void
              fmt::format("add \"{}\": {}", field.name, field.prose));
 }
 
+void check_name_is_text(Decoder& decoder, const yaml::Entry& entry, std::string_view what) {
+  const std::string& text = decoder.document().text();
+  const size_t begin = entry.key_where.begin;
+  if (begin < text.size() && (text[begin] == '"' || text[begin] == '\'')) return;
+  const std::string_view other = yaml::mistaken_for(entry.key);
+  if (other.empty()) return;
+  const Decoder::Scope scope(decoder, entry.key, entry.key_where);
+  decoder.report(rule::schema_wrong_type, entry.key_where,
+                 fmt::format("{} must be text, found {}, which is {} without quotes", what, entry.key, other),
+                 fmt::format("write \"{}\" in quotes", entry.key));
+}
+
 }  // namespace sweep::schema

@@ -119,6 +119,9 @@ class Decoder {
   std::vector<Part> path_;
 };
 
+// A free name must be text for every reader: an unquoted 8, yes or 2026-08-21 is something else to some.
+void check_name_is_text(Decoder& decoder, const yaml::Entry& entry, std::string_view what);
+
 namespace detail {
 template <class T>
 struct MemberOwner;

@@ -11,11 +11,11 @@
 
 namespace sweep::schema {
 
-enum class FileKind : uint8_t { kMatrix, kRunners, kRecipe, kAcceptance, kChangelog, kPin, kCluster };
+enum class FileKind : uint8_t { kMatrix, kRunners, kRecipe, kAcceptance, kChangelog, kPin, kCluster, kRow };
 template <>
 struct ChoiceNames<FileKind> {
-  static constexpr std::array<std::string_view, 7> kNames{"matrix",    "runners", "recipe", "acceptance",
-                                                          "changelog", "pin",     "cluster"};
+  static constexpr std::array<std::string_view, 8> kNames{"matrix",    "runners", "recipe",  "acceptance",
+                                                          "changelog", "pin",     "cluster", "row"};
 };
 
 // Recognised by content; the folder helps only where the content says nothing (an empty file).

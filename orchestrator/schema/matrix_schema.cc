@@ -4,6 +4,7 @@
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
+#include "orchestrator/schema/matrix_parts.h"
 
 namespace sweep::schema {
 
@@ -11,50 +12,10 @@ namespace {
 
 using std::vector;
 
-// Far above anything real; they keep products of sizes within 64 bits.
-constexpr double kMostRanks = 4096;
-constexpr double kMostConcurrency = 1'000'000;
-constexpr double kMostTokens = 1e9;
-
 vector<Field> join(std::initializer_list<vector<Field>> groups) {
   vector<Field> all;
   for (const vector<Field>& group : groups) all.insert(all.end(), group.begin(), group.end());
   return all;
-}
-
-bool is_component_version(std::string_view text) {
-  return !text.empty() && !text.starts_with("image:");
-}
-const TextForm kComponentVersion{"a version that does not start with \"image:\"", is_component_version};
-
-const ObjectShape& router_shape() {
-  static const ObjectShape shape{
-      "a component",
-      "A router, with the version that takes part in the measurement.",
-      {field<&Component::name>("name", text(), "name of the component", Need::kRequired),
-       field<&Component::version>("version", text(&kComponentVersion), "its version, in quotes", Need::kRequired)}};
-  return shape;
-}
-
-const ObjectShape& offload_backend_shape() {
-  static const ObjectShape shape{
-      "a KV-offload backend",
-      "What moves KV blocks to host memory.",
-      {field<&Component::name>("name", text(), "name of the backend", Need::kRequired),
-       field<&Component::version>("version", text(&kComponentVersion).or_null(), "its version, in quotes")}};
-  return shape;
-}
-
-const ObjectShape& acceptance_shape() {
-  static const ObjectShape shape{
-      "an acceptance setting",
-      "Where the acceptance length of speculative decoding comes from.",
-      {field<&Acceptance::source>("source", choice_of<AcceptanceSource>(),
-                                  "golden (committed curve), measured (no control), or explicit (for research)",
-                                  Need::kRequired),
-       field<&Acceptance::length>("length", number(),
-                                  "mean tokens committed per verification step, the target's own token included")}};
-  return shape;
 }
 
 vector<Field> concurrency_fields() {
@@ -83,29 +44,12 @@ vector<Field> rank_fields() {
 }
 
 vector<Field> router_field() {
-  return {field<&Point::router>("router", object(router_shape()), "router in front of the workers")};
+  return {field<&Point::router>("router", object(router_shape()).or_null(), "router in front of the workers")};
 }
 
 vector<Field> transfer_field() {
-  return {field<&Point::kv_p2p_transfer>("kv-p2p-transfer", text(), "how KV blocks move from prefill to decode")};
-}
-
-const ObjectShape& worker_shape() {
-  static const ObjectShape shape{
-      "a worker group",
-      "Workers of one role in a multi-node deployment.",
-      {field<&Worker::num_worker>("num-worker", integer(0, kMostRanks), "number of workers", Need::kRequired),
-       field<&Worker::tp>("tp", integer(1, kMostRanks), "tensor-parallel size of a worker", Need::kRequired),
-       field<&Worker::pp>("pp", integer(1, kMostRanks), "pipeline-parallel size, default 1"),
-       field<&Worker::dcp_size>("dcp-size", integer(1, kMostRanks),
-                                "decode-context-parallel size, divides tp, default 1"),
-       field<&Worker::pcp_size>("pcp-size", integer(1, kMostRanks), "prefill-context-parallel size, default 1"),
-       field<&Worker::ep>("ep", integer(1, kMostRanks), "expert-parallel size", Need::kRequired),
-       field<&Worker::dp_attn>("dp-attn", boolean(), "data-parallel attention", Need::kRequired),
-       field<&Worker::hardware>("hardware", text().or_null(), "GPU type, where the roles run on different ones"),
-       field<&Worker::additional_settings>("additional-settings", list(any_text()).or_null(),
-                                           "KEY=VALUE settings for the launcher")}};
-  return shape;
+  return {
+      field<&Point::kv_p2p_transfer>("kv-p2p-transfer", text().or_null(), "how KV blocks move from prefill to decode")};
 }
 
 vector<Field> worker_fields(Need need) {
@@ -216,7 +160,7 @@ vector<Field> policy_fields() {
 }
 
 vector<Field> router_and_multinode() {
-  return {field<&MatrixEntry::router>("router", object(router_shape()), "router of all points"),
+  return {field<&MatrixEntry::router>("router", object(router_shape()).or_null(), "router of all points"),
           field<&MatrixEntry::multinode>("multinode", boolean(), "whether points span several nodes", Need::kRequired)};
 }
 
@@ -248,7 +192,7 @@ const ObjectShape& multi_node_entry_shape() {
       join({identity_fields(),
             router_and_multinode(),
             {field<&MatrixEntry::disagg>("disagg", boolean(), "true: prefill and decode have workers of their own"),
-             field<&MatrixEntry::kv_p2p_transfer>("kv-p2p-transfer", text(),
+             field<&MatrixEntry::kv_p2p_transfer>("kv-p2p-transfer", text().or_null(),
                                                   "how KV blocks move from prefill to decode"),
              field<&MatrixEntry::scenarios>("scenarios", object(scenarios), "what is measured", Need::kRequired)},
             policy_fields()})};
@@ -270,11 +214,13 @@ std::vector<MatrixEntry> decode_matrix(const DocumentPtr& document, diag::Diagno
     if (item.key.find('*') != std::string::npos)
       decoder.report(diag::rule::matrix_entry_name, item.key_where, "entry name \"" + item.key + "\" contains \"*\"",
                      "\"*\" is the wildcard of changelog keys and of the command line");
+    check_name_is_text(decoder, item, "the name of an entry");
     MatrixEntry& entry = entries.emplace_back();
     entry.key = item.key;
     entry.key_where = item.key_where;
     entry.where = item.value.where;
     entry.document = document;
+    entry.source = &item.value;
     decoder.read_object(item.value, is_multi_node(item.value) ? multi_node_entry_shape() : single_node_entry_shape(),
                         &entry);
   }

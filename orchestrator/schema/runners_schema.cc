@@ -35,6 +35,12 @@ Runners decode_runners(const DocumentPtr& document, diag::Diagnostics& out) {
   Decoder decoder(*document, out);
   const yaml::Node& root = document->root();
   decoder.read_object(root, runners_shape(), nullptr);
+  for (const char* section : {"labels", "hardware"}) {
+    const yaml::Node* names = root.find(section);
+    if (names == nullptr) continue;
+    const Decoder::Scope scope(decoder, section, names->where);
+    for (const yaml::Entry& entry : names->entries) check_name_is_text(decoder, entry, "the name of a runner");
+  }
   // Everything has been checked; what follows keeps what is well-formed.
   diag::Diagnostics reported_above;
   Decoder quiet(*document, reported_above);

@@ -90,6 +90,12 @@ class PlainReader {
 
   bool read_block(Node& node, uint32_t depth) { return is_dash() ? read_list(node, depth) : read_map(node, depth); }
 
+  // A value that begins on a line of its own, below its key or dash. Ends at the next line with content.
+  bool read_below(Node& node, uint32_t depth) {
+    if (is_dash() || is_key()) return read_block(node, depth);
+    return read_inline(node, depth) && !node.is_null() && line_is_over() && next_line();
+  }
+
   bool open(Node& node, Kind kind, uint32_t depth) {
     node.kind = kind;
     node.where = {here(), here() + 1};
@@ -113,7 +119,7 @@ class PlainReader {
   bool read_map_value(Entry& entry, size_t column, uint32_t depth) {
     if (!line_is_over()) return read_inline(entry.value, depth + 1) && line_is_over() && next_line();
     if (!next_line()) return false;
-    if (!ended_ && (column_ > column || (column_ == column && is_dash()))) return read_block(entry.value, depth + 1);
+    if (!ended_ && (column_ > column || (column_ == column && is_dash()))) return read_below(entry.value, depth + 1);
     entry.value.where = entry.key_where;
     return count_node();
   }
@@ -133,7 +139,7 @@ class PlainReader {
   bool read_item(Node& node, size_t column, uint32_t depth) {
     const size_t dash = at_;
     ++at_;
-    if (line_is_over()) return next_line() && !ended_ && column_ > column && read_block(node, depth + 1);
+    if (line_is_over()) return next_line() && !ended_ && column_ > column && read_below(node, depth + 1);
     skip_blanks();
     if (is_dash() || is_key()) {
       column_ = column + (at_ - dash);
@@ -206,7 +212,7 @@ class PlainReader {
     return true;
   }
 
-  // Text in quotes, on one line and without backslashes.
+  // Text in quotes, on one line, with no other escapes than \" and \\ .
   bool read_quoted(std::string& out) {
     const char quote = text_[at_++];
     while (at_ < text_.size() && text_[at_] != '\n') {
@@ -215,7 +221,9 @@ class PlainReader {
         if (quote == '"' || peek() != '\'') return true;
         ++at_;
       } else if (c == '\\' && quote == '"') {
-        return false;
+        if (peek() != '"' && peek() != '\\') return false;
+        out += text_[at_++];
+        continue;
       }
       out += c;
     }
@@ -300,7 +308,6 @@ class PlainReader {
   size_t at_ = 0;
   size_t column_ = 0;
   uint32_t nodes_ = 0;
-  bool first_line_ = true;
   bool ended_ = false;
 };
 

@@ -19,8 +19,17 @@ namespace {
 const std::set<std::string> kTestedElsewhere{"yaml/too-large", "changelog/behind", "changelog/file-deleted",
                                              "changelog/bad-entry", "changelog/no-conflict"};
 
-const std::set<std::string> kFamilies{"yaml",     "schema",  "recipe",     "matrix",    "acceptance",
-                                      "research", "binding", "capability", "changelog", "weights/pin-incomplete"};
+const std::set<std::string> kFamilies{"yaml",
+                                      "schema",
+                                      "recipe",
+                                      "matrix",
+                                      "acceptance",
+                                      "research",
+                                      "binding",
+                                      "capability",
+                                      "changelog",
+                                      "runners",
+                                      "weights/pin-incomplete"};
 
 std::string text_of(const schema::Validation& validation) {
   std::string text = diag::render_text(validation.diagnostics, validation.sources);

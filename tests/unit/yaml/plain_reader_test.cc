@@ -75,7 +75,9 @@ TEST_CASE("plain reader: what it reads is what the library reads") {
                            "a:\n    b:\n  \n      - c:\n\n    d: 1\n",
                            "a: <b\nb: =\nc: $x\nd: (y)\n",
                            "a: \"\"\nb: ''\n",
-                           "\"\": 1\n"}) {
+                           "\"\": 1\n",
+                           "a:\n  b c\nd:\n  - e\n  -\n    'f'\ng:\n  [1, 2]\n",
+                           "a: \"b \\\"c\\\" \\\\\"\n"}) {
     INFO(text);
     const auto plain = yaml::read_plain(text, {});
     REQUIRE(plain);
@@ -139,7 +141,11 @@ TEST_CASE("plain reader: what lies beyond the subset or is wrong is left to the 
                            "a: ]\n",
                            "a: ,b\n",
                            "a: 'b\n",
-                           "a: [a?b]\n"}) {
+                           "a: [a?b]\n",
+                           "a:\n  b\n  c\n",
+                           "a:\n  ~\n",
+                           "- a\n-\n  b\n  c\n",
+                           "a: \"\\\n b\"\n"}) {
     INFO(text);
     CHECK(!yaml::read_plain(text, {}));
   }
