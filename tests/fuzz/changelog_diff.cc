@@ -1,19 +1,17 @@
 // Any two revisions of a changelog: the first bytes say where the base ends and the head begins. Nothing crashes, and
 // what is taken keeps every byte of the base, or differs from it in lines of links alone.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "orchestrator/changelog/compare.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
-constexpr std::string_view kSeparator = "\n=====\n";
+using sweep::fuzz::require;
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
+constexpr std::string_view kSeparator = "\n=====\n";
 
 std::string_view next_line(std::string_view& text) {
   const size_t end = text.find('\n');
@@ -49,17 +47,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if ((data[0] & 4) != 0) policy.repository = "https://github.com/o/n";
   sweep::diag::Diagnostics out;
   const auto result = sweep::changelog::compare(sweep::changelog::Revision{"base", base}, {"head", head}, policy, out);
-  require(result.accepted != out.has_errors());
+  require(result.accepted != out.has_errors(), "a verdict without a reason");
   if (result.accepted) {
-    require(head.starts_with(base) || only_links_differ(base, head));
-    require(result.head.valid);
+    require(head.starts_with(base) || only_links_differ(base, head), "a changed history was taken");
+    require(result.head.valid, "an invalid head was taken");
     for (const sweep::changelog::Change& change : result.changes)
       require(change.kind == sweep::changelog::ChangeKind::kAdded ||
-              change.kind == sweep::changelog::ChangeKind::kCorrected);
+                  change.kind == sweep::changelog::ChangeKind::kCorrected,
+              "an entry of history was touched");
   }
   // A revision against itself changes nothing, whatever it holds.
   sweep::diag::Diagnostics same;
   const auto itself = sweep::changelog::compare(sweep::changelog::Revision{"base", head}, {"head", head}, policy, same);
-  require(itself.changes.empty());
+  require(itself.changes.empty(), "a revision differs from itself");
   return 0;
 }
