@@ -46,7 +46,10 @@ diag::Result<diag::Done> write(const std::filesystem::path& file, const std::str
   if (!folder.empty())
     if (const auto made = base::make_directories(folder); !made)
       return diag::fail(diag::rule::file_unwritable, made.error().text());
-  const auto written = base::write_file_atomic(file, text);
+  // A link stays one: what it leads to is replaced.
+  std::error_code dangling;
+  const auto target = std::filesystem::canonical(file, dangling);
+  const auto written = base::write_file_atomic(dangling ? file : target, text);
   if (!written) return diag::fail(diag::rule::file_unwritable, written.error().text());
   return diag::Done{};
 }

@@ -168,6 +168,27 @@ TEST_CASE("changelog check: a shallow clone is told what to fetch, with the exit
   CHECK(sweepctl(clone, {"check", "--base", "origin/main", "--head", "origin/topic", "--pr", "7"}).code == 0);
 }
 
+TEST_CASE("changelog check: the merge commit that Actions checks out needs no more than its first parent") {
+  const Checkout checkout;
+  checkout.topic(checkout.history + "\n" + entry("beta-*", pull(7)));
+  checkout.git({"checkout", "--quiet", "main"});
+  checkout.commit_file("other", "1");
+  checkout.git({"merge", "--quiet", "--no-ff", "--message", "merge", "topic"});
+  const fs::path clone = checkout.beside("clone");
+  test::git(checkout.path(), {"clone", "--quiet", "--depth=2", checkout.url(), clone.string()});
+  const auto document = check_json(clone, {"--base", "HEAD^1", "--head", "HEAD", "--pr", "7"});
+  CHECK(document["accepted"] == true);
+  CHECK(document["added"] == 1);
+}
+
+TEST_CASE("changelog check: append-only and regular entries are two changes") {
+  const Checkout checkout;
+  checkout.topic(checkout.history + "\n" + entry("beta-*", pull(7)) + "  append-only: true\n\n" +
+                 entry("alpha-*", pull(7)));
+  const auto document = check_json(checkout.path(), {"--base", "main", "--head", "topic", "--pr", "7"});
+  CHECK(rules(document) == std::vector<std::string>{"changes/mixed-modes"});
+}
+
 TEST_CASE("changelog check: wrong revisions and wrong usage have their own exit codes") {
   const Checkout checkout;
   CHECK(sweepctl(checkout.path(), {"check", "--base", "nowhere"}).code == 3);
@@ -268,6 +289,18 @@ TEST_CASE("changelog add: what is wrong is refused before a byte is written") {
   checkout.write(kFile, checkout.history + "\n\t- broken\n");
   CHECK(with({"alpha-*"}).code == 1);
   CHECK(read(checkout / kFile) == checkout.history + "\n\t- broken\n");
+}
+
+TEST_CASE("changelog add: a file reached by a link is changed, the link stays") {
+  const test::TestDir folder;
+  folder.write("matrix/m.yaml", kMatrix);
+  folder.write("recipes/.keep", "");
+  folder.write("elsewhere.yaml", entry("alpha-*", pull(1)));
+  fs::create_directory(folder / "changelog");
+  fs::create_symlink("../elsewhere.yaml", folder / kFile);
+  CHECK(sweepctl(folder.path(), {"add", "--config-keys", "alpha-*", "--description", "d"}).code == 0);
+  CHECK(fs::is_symlink(folder / kFile));
+  CHECK(contains(folder.read("elsewhere.yaml"), "pr-link: XXX"));
 }
 
 TEST_CASE("changelog add: the first entry makes the file") {
