@@ -241,6 +241,21 @@ TEST_CASE("changelog check: in Actions the result is annotations, and the reposi
   CHECK(sweepctl(checkout.path(), named, {{"GITHUB_REPOSITORY", "fork/bench"}}).code == 1);
 }
 
+TEST_CASE("changelog check: the nearest changelog above the current folder is meant, whatever the launcher says") {
+  const Checkout checkout;
+  const test::GitRepository peer;
+  peer.write("perf-changelog.yaml", entry("beta-*", pull(1)));
+  peer.write("utils/x", "");
+  peer.commit();
+  const exec::CommandSpec command{.argv = {"env", "-C", (peer / "utils").string(), SWEEPCTL_PROGRAMS "/sweepctl",
+                                           "changelog", "check", "--base", "HEAD"},
+                                  .environment = {{"SWEEPCTL_ROOT", checkout.path().string()}},
+                                  .unset = {"GITHUB_ACTIONS", "GITHUB_REPOSITORY"}};
+  const exec::Captured answer = exec::capture(command, {}, {}, {}).value();
+  INFO(answer.errors);
+  CHECK(answer.output == "perf-changelog.yaml: 0 entries added behind 1: append-only\n");
+}
+
 TEST_CASE("changelog check: two files are compared without git") {
   const test::TestDir folder;
   const std::string base = entry("a", pull(1));
@@ -333,6 +348,8 @@ TEST_CASE("changelog resolve-conflict: after a merge and in a rebase main stays 
     checkout.git({"checkout", "--quiet", "topic"});
     CHECK(sweepctl(checkout.path(), {"resolve-conflict"}).code == 1);
     CHECK_FALSE(test::try_git(checkout.path(), {rebase ? "rebase" : "merge", "main"}));
+    const Ran before = sweepctl(checkout.path(), {"check", "--base", "main", "--pr", "XXX"});
+    CHECK(contains(before.err, "[changelog/conflict-markers]"));
     const Ran ran = sweepctl(checkout.path(), {"resolve-conflict"});
     INFO(ran.err << ran.out);
     CHECK(ran.code == 0);
