@@ -22,7 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 namespace rule = diag::rule;
 
+// JSON Schemas for editors lie beside the files that they describe.
 bool is_configuration(const fs::path& path) {
+  if (path.filename().string().ends_with(".schema.json")) return false;
   return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
 }
 
@@ -155,6 +157,9 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const Place& pla
     case FileKind::kRow:
       decode_rows(document, out);
       return;
+    case FileKind::kResult:
+      decode_result(document, out);
+      return;
   }
 }
 
@@ -171,6 +176,13 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
         diag::make_at(rule::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
+  // Of the documents of a run folder only the result is meant for others to check; it holds what the rest says.
+  std::set<fs::path> bundles;
+  for (const fs::path& file : files)
+    if (file.filename() == "result.json") bundles.insert(file.parent_path());
+  std::erase_if(files, [&](const fs::path& file) {
+    return file.extension() == ".json" && file.filename() != "result.json" && bundles.contains(file.parent_path());
+  });
   std::sort(files.begin(), files.end());
   in_folder_ = true;
   for (const fs::path& file : files) {

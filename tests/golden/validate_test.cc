@@ -29,6 +29,7 @@ const std::set<std::string> kFamilies{"yaml",
                                       "capability",
                                       "changelog",
                                       "runners",
+                                      "result",
                                       "weights/pin-incomplete"};
 
 std::string text_of(const schema::Validation& validation) {
