@@ -10,6 +10,7 @@
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/schema/changelog_file.h"
 #include "orchestrator/schema/rules.h"
 #include "orchestrator/yaml/parse.h"
 
@@ -123,7 +124,7 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const std::strin
       return;
     case FileKind::kChangelog: {
       std::vector<ChangelogEntry> entries = decode_changelog(document, out);
-      check_changelog_text(*document, entries, out);
+      check_changelog_text(*document, out);
       if (target)
         for (ChangelogEntry& entry : entries) checkout_.changelog.push_back(std::move(entry));
       return;

@@ -32,9 +32,7 @@ void check_acceptance_control(const MatrixEntry& entry, const Checkout& checkout
 // Names that must be unique across files.
 void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out);
 
-// Rules over the bytes of a changelog, and its keys against the matrix.
-void check_changelog_text(const yaml::Document& document, const std::vector<ChangelogEntry>& entries,
-                          diag::Diagnostics& out);
+// Changelog keys against the matrix: each one of new entries, and one note a file about those of older entries.
 void check_changelog_keys(const Checkout& checkout, diag::Diagnostics& out);
 
 // Whether a changelog key, in which "*" matches anything, matches a name.
