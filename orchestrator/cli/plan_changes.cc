@@ -92,9 +92,7 @@ class Relaxation {
         continue;
       const bool layout = is_one_of(d, {rule::changelog_layout, rule::changelog_separator, rule::changelog_file_end}) ||
                           (only_blanks_ && is_one_of(d, {rule::changelog_history_changed}));
-      if (layout || is_of_history(d))
-        d.severity = std::min(d.severity, diag::Severity::kError) == diag::Severity::kError ? diag::Severity::kWarning
-                                                                                            : d.severity;
+      if (d.severity == diag::Severity::kError && (layout || is_of_history(d))) d.severity = diag::Severity::kWarning;
       kept.add(std::move(d));
     }
     return kept;
@@ -131,10 +129,10 @@ diag::Result<Planned> plan(const Context& context, const ChangesOptions& options
   const fs::path start = locations ? locations->root : context.root.value_or(fs::current_path(ignored));
   const auto repository = git::Repository::open(start, context.stop);
   if (!repository) return diag::fail(repository.error());
-  const std::string folder = locations ? repository->path_in_tree(start).value_or("") : std::string();
   const auto named = named_files(*repository, options);
   if (!named) return diag::fail(named.error());
-  const RevisionReader reader(*repository, folder == "." ? std::string() : folder, *named);
+  const RevisionReader reader(*repository, checkout_folder(*repository, locations ? start : repository->root()),
+                              *named);
 
   std::optional<git::Commit> at;
   if (!options.head.empty()) {

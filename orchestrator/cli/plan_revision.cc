@@ -29,6 +29,11 @@ constexpr const char* kChangelogs[] = {"changelog/perf-changelog.yaml", "perf-ch
 
 }  // namespace
 
+std::string checkout_folder(const git::Repository& repository, const fs::path& root) {
+  const std::string folder = repository.path_in_tree(root).value_or(std::string());
+  return folder == "." ? std::string() : folder;
+}
+
 std::string RevisionReader::in_tree(std::string_view path) const {
   return folder_.empty() ? std::string(path) : fmt::format("{}/{}", folder_, path);
 }

@@ -48,4 +48,7 @@ class RevisionReader {
   NamedFiles named_;
 };
 
+// The folder of a checkout from the top of the working tree; empty if it is the top.
+std::string checkout_folder(const git::Repository& repository, const std::filesystem::path& root);
+
 }  // namespace sweep::cli
