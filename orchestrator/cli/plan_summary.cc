@@ -66,6 +66,8 @@ ExitCode summarise(const Context& context, const MatrixSummaryOptions& options) 
     context.console.report(revisions->head.diagnostics, revisions->head.sources);
     return ExitCode::kProblems;
   }
+  if (revisions->base && revisions->base->diagnostics.has_errors() && !context.quiet)
+    context.console.err("the base has errors of its own: what it states wrongly counts as absent\n");
   const plan::MatrixSummary summary = plan::summarise(revisions->head, revisions->base ? &*revisions->base : nullptr);
   if (context.console.format() == Format::kJson) {
     context.console.out(

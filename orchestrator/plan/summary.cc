@@ -76,12 +76,7 @@ class Summary {
   }
 
   void add_entry(const MatrixEntry& entry) {
-    if (entry.research_only.value) {
-      ResearchEntry& research = result_.research.emplace_back();
-      research.entry = entry.key;
-      research.authorization = entry.authorization.value;
-      for (const schema::Text& deviation : entry.deviations) research.deviations.push_back(deviation.value);
-    }
+    if (entry.research_only.value) add_research(entry);
     OpenItem unresolved{OpenItem::Kind::kUnresolvedRecipe, entry.key, {}};
     for (const PointView& view : schema::points_of(entry)) {
       add_acceptance(entry, *view.point);
@@ -91,30 +86,36 @@ class Summary {
     if (!unresolved.recipes.empty()) result_.open.push_back(std::move(unresolved));
   }
 
+  void add_research(const MatrixEntry& entry) {
+    std::vector<std::string> deviations;
+    for (const schema::Text& deviation : entry.deviations) deviations.push_back(deviation.value);
+    auto group = std::find_if(result_.research.begin(), result_.research.end(), [&](const ResearchGroup& known) {
+      return known.authorization == entry.authorization.value && known.deviations == deviations;
+    });
+    if (group == result_.research.end())
+      group = result_.research.insert(group, {{}, entry.authorization.value, std::move(deviations)});
+    group->entries.push_back(entry.key);
+  }
+
   void add_acceptance(const MatrixEntry& entry, const Point& point) {
     const schema::SpecDecoding method = point.spec_decoding.value_or(schema::SpecDecoding::kNone);
     if (method == schema::SpecDecoding::kNone) return;
-    AcceptanceSetting setting;
-    setting.entry = entry.key;
-    setting.method = schema::choice_name(method);
-    setting.draft_tokens = entry.draft_tokens_of(point).value;
+    AcceptanceGroup asked;
+    asked.method = schema::choice_name(method);
+    asked.draft_tokens = entry.draft_tokens_of(point).value;
     if (const auto& acceptance = entry.acceptance_of(point)) {
       const auto source = acceptance->source.value_or(schema::AcceptanceSource::kGolden);
-      setting.source = schema::choice_name(source);
-      if (acceptance->length) setting.length = *acceptance->length;
-      if (source == schema::AcceptanceSource::kGolden)
-        setting.length = golden_length(head_, entry, setting.draft_tokens);
+      asked.source = schema::choice_name(source);
+      if (acceptance->length) asked.length = *acceptance->length;
+      if (source == schema::AcceptanceSource::kGolden) asked.length = golden_length(head_, entry, asked.draft_tokens);
     }
-    for (AcceptanceSetting& known : result_.acceptance) {
-      if (known.entry != setting.entry || known.method != setting.method ||
-          known.draft_tokens != setting.draft_tokens || known.source != setting.source ||
-          known.length != setting.length)
-        continue;
-      ++known.points;
-      return;
-    }
-    setting.points = 1;
-    result_.acceptance.push_back(std::move(setting));
+    auto group = std::find_if(result_.acceptance.begin(), result_.acceptance.end(), [&](const AcceptanceGroup& known) {
+      return known.method == asked.method && known.draft_tokens == asked.draft_tokens && known.source == asked.source &&
+             known.length == asked.length;
+    });
+    if (group == result_.acceptance.end()) group = result_.acceptance.insert(group, std::move(asked));
+    if (group->entries.empty() || group->entries.back() != entry.key) group->entries.push_back(entry.key);
+    ++group->topologies;
   }
 
   // Recipes that workers name for the launcher (CONFIG_FILE=path[:variant]) and that are not here.

@@ -26,19 +26,21 @@ struct RunnerLoad {
   double limited_gpu_hours = 0;  // of those jobs, at most
 };
 
-struct ResearchEntry {
-  std::string entry;
+// Entries that depart from their model in the same way, on the same authority.
+struct ResearchGroup {
+  std::vector<std::string> entries;
   std::string authorization;
   std::vector<std::string> deviations;
 };
 
-struct AcceptanceSetting {
-  std::string entry;
+// Points with the same acceptance control.
+struct AcceptanceGroup {
   std::string method;            // of speculative decoding
   int64_t draft_tokens = 0;      // 0: not stated
   std::string source;            // empty: not stated
   std::optional<double> length;  // explicit or of the golden curve
-  size_t points = 0;
+  std::vector<std::string> entries;
+  size_t topologies = 0;  // entries of search spaces, each with its concurrencies
 };
 
 struct OpenItem {
@@ -68,8 +70,8 @@ struct ChangeTotals {
 struct MatrixSummary {
   size_t entries = 0, jobs = 0, points = 0, in_progress = 0;
   std::vector<RunnerLoad> runners;  // by name
-  std::vector<ResearchEntry> research;
-  std::vector<AcceptanceSetting> acceptance;
+  std::vector<ResearchGroup> research;
+  std::vector<AcceptanceGroup> acceptance;
   std::vector<OpenItem> open;
   bool has_base = false;
   ChangeTotals totals;

@@ -48,7 +48,7 @@ class Writer {
 
  private:
   void heading(const char* text, int level) {
-    if (!out_.empty()) out_ += "\n";
+    if (!out_.empty() && !out_.ends_with("\n\n")) out_ += "\n";
     out_ += style_ == TableStyle::kMarkdown
                 ? fmt::format("{} {}\n\n", std::string(static_cast<size_t>(level), '#'), text)
                 : fmt::format("{}\n", text);
@@ -82,7 +82,7 @@ class Writer {
                             count(load.points), count(load.evaluated), count(load.in_progress), gpus_text(load),
                             hours_of(load)});
     add(std::move(table));
-    if (style_ == TableStyle::kMarkdown) out_ += "\n";
+    if (style_ == TableStyle::kMarkdown && !out_.ends_with("\n\n")) out_ += "\n";
     line(t_.job_note);
   }
 
@@ -126,16 +126,24 @@ class Writer {
     return shortened(text, kMostText);
   }
 
+  static std::string names_text(const std::vector<std::string>& names) {
+    constexpr size_t kShown = 4;
+    std::string text;
+    for (size_t i = 0; i < names.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + names[i];
+    if (names.size() > kShown) text += fmt::format(", ... ({})", names.size());
+    return text;
+  }
+
   void add_research() {
     if (s_.research.empty()) return;
     heading(t_.research, 3);
-    Table table{{{t_.entry}, {t_.authorization}, {t_.deviations}}, {}};
-    for (const plan::ResearchEntry& entry : s_.research) {
+    Table table{{{t_.entries}, {t_.authorization}, {t_.deviations}}, {}};
+    for (const plan::ResearchGroup& group : s_.research) {
       std::string deviations;
-      for (const std::string& deviation : entry.deviations) deviations += (deviations.empty() ? "" : "; ") + deviation;
-      table.rows.push_back({entry.entry,
-                            entry.authorization.empty() ? t_.not_stated : shortened(entry.authorization, kMostText),
-                            deviations.empty() ? t_.not_stated : shortened(deviations, kMostText)});
+      for (const std::string& deviation : group.deviations) deviations += (deviations.empty() ? "" : "; ") + deviation;
+      table.rows.push_back({names_text(group.entries),
+                            group.authorization.empty() ? t_.not_stated : shortened(group.authorization, kMostText),
+                            deviations.empty() ? t_.not_stated : shortened(deviations, 2 * kMostText)});
     }
     add(std::move(table));
   }
@@ -143,12 +151,13 @@ class Writer {
   void add_acceptance() {
     if (s_.acceptance.empty()) return;
     heading(t_.acceptance, 3);
-    Table table{{{t_.entry}, {t_.method}, {t_.drafts, true}, {t_.source}, {t_.length, true}, {t_.points, true}}, {}};
-    for (const plan::AcceptanceSetting& setting : s_.acceptance)
-      table.rows.push_back({setting.entry, setting.method,
-                            setting.draft_tokens == 0 ? t_.not_stated : std::to_string(setting.draft_tokens),
-                            setting.source.empty() ? t_.not_stated : setting.source,
-                            setting.length ? fmt::format("{}", *setting.length) : "-", std::to_string(setting.points)});
+    Table table{{{t_.method}, {t_.drafts, true}, {t_.source}, {t_.length, true}, {t_.topologies, true}, {t_.entries}},
+                {}};
+    for (const plan::AcceptanceGroup& group : s_.acceptance)
+      table.rows.push_back({group.method, group.draft_tokens == 0 ? t_.not_stated : std::to_string(group.draft_tokens),
+                            group.source.empty() ? t_.not_stated : group.source,
+                            group.length ? fmt::format("{}", *group.length) : "-", std::to_string(group.topologies),
+                            names_text(group.entries)});
     add(std::move(table));
   }
 

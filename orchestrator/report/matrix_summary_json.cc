@@ -44,17 +44,17 @@ ordered_json matrix_summary_json(const plan::MatrixSummary& summary) {
                            {"in_progress", summary.in_progress}};
   for (const char* list : {"runners", "research_only", "acceptance", "open"}) document[list] = ordered_json::array();
   for (const plan::RunnerLoad& load : summary.runners) document["runners"].push_back(runner_json(load));
-  for (const plan::ResearchEntry& entry : summary.research)
+  for (const plan::ResearchGroup& group : summary.research)
     document["research_only"].push_back(
-        {{"entry", entry.entry}, {"authorization", entry.authorization}, {"deviations", entry.deviations}});
-  for (const plan::AcceptanceSetting& setting : summary.acceptance)
+        {{"entries", group.entries}, {"authorization", group.authorization}, {"deviations", group.deviations}});
+  for (const plan::AcceptanceGroup& group : summary.acceptance)
     document["acceptance"].push_back(
-        {{"entry", setting.entry},
-         {"spec_decoding", setting.method},
-         {"num_draft_tokens", setting.draft_tokens == 0 ? ordered_json() : ordered_json(setting.draft_tokens)},
-         {"source", setting.source.empty() ? ordered_json() : ordered_json(setting.source)},
-         {"length", setting.length ? ordered_json(*setting.length) : ordered_json()},
-         {"points", setting.points}});
+        {{"spec_decoding", group.method},
+         {"num_draft_tokens", group.draft_tokens == 0 ? ordered_json() : ordered_json(group.draft_tokens)},
+         {"source", group.source.empty() ? ordered_json() : ordered_json(group.source)},
+         {"length", group.length ? ordered_json(*group.length) : ordered_json()},
+         {"topologies", group.topologies},
+         {"entries", group.entries}});
   for (const plan::OpenItem& item : summary.open)
     document["open"].push_back(
         {{"entry", item.entry},

@@ -6,8 +6,8 @@ namespace {
 
 constexpr MatrixTexts kEnglish{
     .title = "Matrix summary",
-    .totals = "{} entries, {} jobs to dispatch, {} points",
-    .in_progress = "{} more jobs are in progress and not dispatched",
+    .totals = "entries: {}; jobs to dispatch: {}; points: {}",
+    .in_progress = "jobs in progress, not dispatched: {}",
     .per_runner = "Jobs per runner",
     .changes = "Changes against the base",
     .research = "Research-only entries",
@@ -17,9 +17,9 @@ constexpr MatrixTexts kEnglish{
     .job_note =
         "A job is a row of the job matrix, a point one concurrency of it. GPU-hours are an upper bound from the time "
         "limits that recipes state; without a stated limit they are unknown.",
-    .change_totals = "{} points added, {} removed, {} changed",
+    .change_totals = "points added: {}; removed: {}; changed: {}",
     .no_change = "no point differs from the base",
-    .more = "and {} more rows, not shown",
+    .more = "further rows, not shown: {}",
     .runner = "runner",
     .gpu = "GPU",
     .jobs = "jobs",
@@ -29,6 +29,8 @@ constexpr MatrixTexts kEnglish{
     .gpus_a_job = "GPUs per job",
     .gpu_hours = "GPU-hours",
     .entry = "entry",
+    .entries = "entries",
+    .topologies = "topologies",
     .recipe = "recipe",
     .added = "added",
     .removed = "removed",
@@ -42,10 +44,10 @@ constexpr MatrixTexts kEnglish{
     .length = "acceptance length",
     .what = "state",
     .unknown = "unknown",
-    .unknown_of = "unknown for {} jobs, at most {} for the others",
+    .unknown_of = "unknown for {} of the jobs, at most {} for the others",
     .not_stated = "not stated",
     .is_in_progress = "in progress: planned, not dispatched",
-    .unresolved = "{} recipes are not in this checkout: {}",
+    .unresolved = "recipes that are not in this checkout: {} ({})",
     .nothing = "none",
 };
 
@@ -74,6 +76,8 @@ constexpr MatrixTexts kChinese{
     .gpus_a_job = "每作业 GPU 数",
     .gpu_hours = "GPU 小时",
     .entry = "条目",
+    .entries = "条目",
+    .topologies = "拓扑数",
     .recipe = "配方",
     .added = "新增",
     .removed = "删除",
@@ -90,7 +94,7 @@ constexpr MatrixTexts kChinese{
     .unknown_of = "{} 个作业未知，其余至多 {}",
     .not_stated = "未写明",
     .is_in_progress = "进行中：只规划，不派发",
-    .unresolved = "{} 个配方不在此检出中：{}",
+    .unresolved = "{} 个配方不在此检出中（{}）",
     .nothing = "无",
 };
 

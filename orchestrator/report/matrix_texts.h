@@ -28,6 +28,8 @@ struct MatrixTexts {
   const char* gpus_a_job;
   const char* gpu_hours;
   const char* entry;
+  const char* entries;
+  const char* topologies;
   const char* recipe;
   const char* added;
   const char* removed;
