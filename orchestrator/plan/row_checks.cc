@@ -18,28 +18,25 @@ namespace {
 namespace rule = diag::rule;
 using schema::MatrixEntry;
 
-void append_value(std::string& out, const Row& row, const char* name) {
-  const Row& value = row.at(name);
-  if (value.is_string())
-    out += value.get_ref<const std::string&>();
-  else
-    out += compact_text(value);
+void append_text(std::string& out, const Row& row, const char* name) {
+  out += row.at(name).get_ref<const std::string&>();
 }
 
-// "tp8-pp1-dcp1-pcp1-ep8"
-void append_ranks(std::string& out, const Row& row) {
-  constexpr std::array<std::pair<std::string_view, const char*>, 5> kSizes{
-      {{"tp", "tp"}, {"-pp", "pp"}, {"-dcp", "dcp-size"}, {"-pcp", "pcp-size"}, {"-ep", "ep"}}};
-  for (const auto& [label, name] : kSizes) {
-    out += label;
-    append_value(out, row, name);
-  }
+// "tp8-pp1-dcp1-pcp1-ep8"; ranks are those of a point or of a worker.
+template <class Ranks>
+void append_ranks(std::string& out, const Ranks& ranks, int64_t ep) {
+  const std::array<std::pair<std::string_view, int64_t>, 5> sizes{{{"tp", ranks.tp.value_or(1)},
+                                                                   {"-pp", ranks.pp.value_or(1)},
+                                                                   {"-dcp", ranks.dcp_size.value_or(1)},
+                                                                   {"-pcp", ranks.pcp_size.value_or(1)},
+                                                                   {"-ep", ep}}};
+  for (const auto& [label, size] : sizes) out.append(label).append(std::to_string(size));
 }
 
-void append_worker(std::string& out, const Row& worker) {
-  append_ranks(out, worker);
-  append_value(out += "-dp", worker, "dp-attn");
-  append_value(out += "-nw", worker, "num-worker");
+void append_worker(std::string& out, const schema::Worker& worker) {
+  append_ranks(out, worker, worker.ep.value_or(1));
+  out.append("-dp").append(worker.dp_attn.value ? "true" : "false");
+  out.append("-nw").append(std::to_string(worker.num_worker.value));
 }
 
 std::string joined_concurrencies(const BuiltRow& built) {
@@ -83,22 +80,21 @@ void check_values(std::string_view option, const std::vector<std::string>& value
 std::string result_name(const BuiltRow& built) {
   const Row& row = built.row;
   std::string name;
-  append_value(name, row, "exp-name");
-  append_value(name += '_', row, "precision");
-  append_value(name += '_', row, "framework");
-  name += '_';
+  append_text(name, row, "exp-name");
+  name.append(1, '_').append(built.entry->precision.value);
+  name.append(1, '_').append(built.entry->framework.value).append(1, '_');
+  const schema::Point& point = *built.point;
   if (built.is_multi_node()) {
-    append_worker(name += "prefill-", row.at("prefill"));
-    append_worker(name += "_decode-", row.at("decode"));
+    append_worker(name += "prefill-", *point.prefill);
+    append_worker(name += "_decode-", *point.decode);
   } else {
-    append_ranks(name, row);
-    append_value(name += "-dpa", row, "dp-attn");
+    append_ranks(name, point, row.at("ep").get<int64_t>());
+    name.append("-dpa").append(point.dp_attn.value ? "true" : "false");
   }
-  const auto disagg = row.find("disagg");
-  name += disagg != row.end() && *disagg == true ? "_disagg-true" : "_disagg-false";
-  append_value(name += "_spec-", row, "spec-decoding");
+  name += built.entry->disagg.value ? "_disagg-true" : "_disagg-false";
+  name.append("_spec-").append(schema::choice_name(point.spec_decoding.value_or(schema::SpecDecoding::kNone)));
   name.append("_conc").append(joined_concurrencies(built));
-  append_value(name += '_', row, "runner");
+  append_text(name += '_', row, "runner");
   constexpr size_t kFingerprintDigits = 16;
   if (const auto print = row.find("recipe-fingerprint"); print != row.end())
     name.append("_recipe-").append(print->get_ref<const std::string&>().substr(0, kFingerprintDigits));

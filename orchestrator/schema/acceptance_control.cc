@@ -72,8 +72,9 @@ void check_acceptance_control(const RecipeFile& recipe, diag::Diagnostics& out) 
   }
 }
 
-void check_acceptance_control(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out) {
-  for (const PointView& view : points_of(entry)) {
+void check_acceptance_control(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
+                              diag::Diagnostics& out) {
+  for (const PointView& view : views) {
     const auto& acceptance = entry.acceptance_of(*view.point);
     const Text& reference = entry.recipe_of(*view.point);
     if (!acceptance || !reference) continue;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/diag/rules/matrix.h"
@@ -58,13 +59,14 @@ std::vector<int64_t> concurrencies_of(const yaml::Node& node) {
 
 class BindingCheck {
  public:
-  BindingCheck(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out)
-      : entry_(entry), checkout_(checkout), out_(out) {}
+  BindingCheck(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
+               diag::Diagnostics& out)
+      : entry_(entry), views_(views), checkout_(checkout), out_(out) {}
 
   void run() {
     check_runner();
     check_pin();
-    for (const PointView& view : points_of(entry_)) {
+    for (const PointView& view : views_) {
       check_fit(view);
       check_curve(view);
       if (const RecipeVariant* variant = find_recipe(view)) check_recipe(view, *variant);
@@ -83,10 +85,13 @@ class BindingCheck {
     std::vector<std::string_view> names;
     for (const RunnerLabel& label : runners.labels) names.push_back(label.name);
     const auto nearest = base::nearest(*entry_.runner, names);
-    report(
-        rule::matrix_unknown_runner, entry_.runner.where, entry_.key + ".runner",
+    diag::Diagnostic d = finding(
+        rule::matrix_unknown_runner, *entry_.document, entry_.runner.where, entry_.key + ".runner",
         fmt::format("runner \"{}\" is no label of {}", *entry_.runner, runners.document->name()),
         nearest ? fmt::format("did you mean \"{}\"?", *nearest) : "add the label and its machines to the runner file");
+    // A file from elsewhere may belong to other runners.
+    if (entry_.outside_root && !runners.outside_root) d.severity = diag::Severity::kWarning;
+    out_.add(std::move(d));
   }
 
   void check_pin() {
@@ -348,6 +353,7 @@ class BindingCheck {
   }
 
   const MatrixEntry& entry_;
+  const std::vector<PointView>& views_;
   const Checkout& checkout_;
   diag::Diagnostics& out_;
 };
@@ -355,24 +361,29 @@ class BindingCheck {
 }  // namespace
 
 void check_images(const Checkout& checkout, diag::Diagnostics& out) {
-  for (size_t i = 0; i < checkout.entries.size(); ++i) {
-    const MatrixEntry& entry = checkout.entries[i];
+  struct Use {
+    const MatrixEntry* first;
+    size_t count;
+  };
+  std::vector<Use> uses;
+  std::map<std::pair<const yaml::Document*, std::string_view>, size_t> index;
+  for (const MatrixEntry& entry : checkout.entries) {
     if (!needs_pinning(entry)) continue;
-    const auto same = [&](const MatrixEntry& other) {
-      return other.document == entry.document && other.image.value == entry.image.value;
-    };
-    const auto begin = checkout.entries.begin();
-    if (std::any_of(begin, begin + static_cast<std::ptrdiff_t>(i), same)) continue;
-    const auto uses = std::count_if(begin, checkout.entries.end(), same);
-    out.add(finding(rule::matrix_image_unpinned, *entry.document, entry.image.where, entry.key + ".image",
-                    fmt::format("image \"{}\" is not pinned by digest{}", *entry.image,
-                                uses > 1 ? fmt::format(" ({} entries use it)", uses) : std::string()),
-                    "append @sha256:... once the digest is known; a tag can move to other content"));
+    const auto [found, added] =
+        index.emplace(std::pair{entry.document.get(), std::string_view(*entry.image)}, uses.size());
+    if (added) uses.push_back({&entry, 0});
+    ++uses[found->second].count;
   }
+  for (const auto& [first, count] : uses)
+    out.add(finding(rule::matrix_image_unpinned, *first->document, first->image.where, first->key + ".image",
+                    fmt::format("image \"{}\" is not pinned by digest{}", *first->image,
+                                count > 1 ? fmt::format(" ({} entries use it)", count) : std::string()),
+                    "append @sha256:... once the digest is known; a tag can move to other content"));
 }
 
-void check_bindings(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out) {
-  BindingCheck(entry, checkout, out).run();
+void check_bindings(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
+                    diag::Diagnostics& out) {
+  BindingCheck(entry, views, checkout, out).run();
 }
 
 }  // namespace sweep::schema

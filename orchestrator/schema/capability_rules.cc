@@ -107,10 +107,11 @@ void check_fp4_backend(const RecipeFile& file, const RecipeVariant& variant, Rol
 
 }  // namespace
 
-void check_capabilities(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out) {
+void check_capabilities(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
+                        diag::Diagnostics& out) {
   const ModelFacts* model = find_model_facts(entry.model.value);
   if (model == nullptr) return;
-  for (const PointView& view : points_of(entry)) {
+  for (const PointView& view : views) {
     const bool dspark = view.point->spec_decoding && *view.point->spec_decoding == SpecDecoding::kDspark;
     if (!dspark || !entry.draft_tokens_of(*view.point)) continue;
     check_draft_length(view, *model, out);

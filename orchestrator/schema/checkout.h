@@ -59,6 +59,7 @@ struct SourceText {
   std::string path;  // in its checkout
   std::string text;
   std::optional<FileKind> kind = std::nullopt;  // found from the content, if not stated
+  bool outside_root = false;                    // no part of the checkout
 };
 
 // The same from memory: matrix and runner files to report on, and what they refer to.

@@ -92,7 +92,8 @@ struct MatrixEntry {
   std::string key;
   yaml::Range key_where;
   DocumentPtr document;
-  const yaml::Node* source = nullptr;  // as written, in the document
+  const yaml::Node* source = nullptr;  // as written, in `document`
+  bool outside_root = false;           // read from a file that is no part of the checkout
 
   Text image, model, model_prefix, precision, framework, runner;
   Text revision, recipe;
@@ -131,6 +132,7 @@ struct RunnerHardware {
 
 struct Runners {
   DocumentPtr document;
+  bool outside_root = false;
   std::vector<RunnerLabel> labels;
   std::vector<RunnerHardware> hardware;
 

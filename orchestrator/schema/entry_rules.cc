@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <unordered_map>
 
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/facts.h"
@@ -18,11 +19,13 @@ namespace rule = diag::rule;
 
 class EntryCheck {
  public:
-  EntryCheck(const MatrixEntry& entry, diag::Diagnostics& out) : entry_(entry), out_(out) {}
+  EntryCheck(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out)
+      : entry_(entry), views_(views), out_(out) {}
 
   void run() {
     check_scenarios();
-    for (const PointView& view : points_of(entry_)) check_point(view);
+    for (const PointView& view : views_) check_point(view);
+    report_expert_ranks();
     check_router_scope();
     check_transfer();
   }
@@ -35,9 +38,14 @@ class EntryCheck {
   void check_scenarios() {
     if (!entry_.scenarios) return;
     const Scenarios& scenarios = *entry_.scenarios;
-    if (scenarios.fixed_seq_len.empty() && scenarios.agentic_coding.empty())
+    const bool nothing = scenarios.fixed_seq_len.empty() && scenarios.agentic_coding.empty();
+    if (nothing)
       report(rule::matrix_no_scenario, scenarios.where, entry_.key + ".scenarios",
-             fmt::format("entry \"{}\" has no scenario", entry_.key), "add a fixed-seq-len or agentic-coding block");
+             fmt::format("entry \"{}\" has no scenario: \"fixed-seq-len\" and \"agentic-coding\" are empty or absent",
+                         entry_.key),
+             "add a fixed-seq-len or agentic-coding block");
+    else
+      check_empty_lists(scenarios);
     if (!scenarios.agentic_coding.empty() && entry_.runner && !entry_.runner->starts_with("cluster:"))
       report(
           rule::matrix_agentic_runner, entry_.runner.where, entry_.key + ".runner",
@@ -46,6 +54,32 @@ class EntryCheck {
     if (entry_.disagg.value && !entry_.multinode.value)
       report(rule::matrix_topology, entry_.disagg.where, entry_.key + ".disagg",
              "\"disagg\" is true in a single-node entry", "set multinode to true, or remove disagg");
+  }
+
+  const yaml::Node* written_scenario(std::string_view kind) const {
+    const yaml::Node* scenarios = entry_.source == nullptr ? nullptr : entry_.source->find("scenarios");
+    return scenarios == nullptr ? nullptr : scenarios->find(kind);
+  }
+
+  void report_empty(yaml::Range where, std::string path, std::string_view what) {
+    report(rule::matrix_nothing_listed, where, std::move(path), fmt::format("{} is empty and measures nothing", what),
+           "fill it, or remove the key");
+  }
+
+  void check_empty_lists(const Scenarios& scenarios) {
+    const std::string path = entry_.key + ".scenarios.";
+    for (const auto& [kind, empty] : {std::pair{"fixed-seq-len", scenarios.fixed_seq_len.empty()},
+                                      std::pair{"agentic-coding", scenarios.agentic_coding.empty()}})
+      if (const yaml::Node* written = empty ? written_scenario(kind) : nullptr)
+        report_empty(written->where, path + kind, fmt::format("\"{}\"", kind));
+    for (size_t i = 0; i < scenarios.fixed_seq_len.size(); ++i)
+      if (scenarios.fixed_seq_len[i].search_space.empty())
+        report_empty(scenarios.fixed_seq_len[i].where, fmt::format("{}fixed-seq-len[{}].search-space", path, i),
+                     "\"search-space\"");
+    for (size_t i = 0; i < scenarios.agentic_coding.size(); ++i)
+      if (scenarios.agentic_coding[i].search_space.empty())
+        report_empty(scenarios.agentic_coding[i].where, fmt::format("{}agentic-coding[{}].search-space", path, i),
+                     "\"search-space\"");
   }
 
   void check_point(const PointView& view) {
@@ -87,6 +121,9 @@ class EntryCheck {
              "swap the two");
     }
     if (!point.conc_list) return;
+    if (point.conc_list->empty() && range)
+      report(rule::matrix_nothing_listed, point.conc_start.where, view.path + ".conc-list",
+             "\"conc-list\" is empty; the range of \"conc-start\" and \"conc-end\" is measured", "remove conc-list");
     std::set<int64_t> seen;
     for (size_t i = 0; i < point.conc_list->size(); ++i) {
       const Integer& value = (*point.conc_list)[i];
@@ -103,15 +140,30 @@ class EntryCheck {
              "decode-context parallelism splits the tensor-parallel ranks evenly");
   }
 
+  void check_expert_ranks(const Integer& ep, int64_t ranks, const std::string& path) {
+    if (ep && *ep > ranks) too_many_experts_.push_back({ep, ranks, path + ".ep"});
+  }
+
+  // Whole entries are written in this way: once is enough.
+  void report_expert_ranks() {
+    if (too_many_experts_.empty()) return;
+    const ExpertRanks& first = too_many_experts_.front();
+    const size_t more = too_many_experts_.size() - 1;
+    report(rule::matrix_expert_ranks, first.ep.where, first.path,
+           fmt::format("\"ep\" {} is larger than the {} ranks that it shares{}", *first.ep, first.ranks,
+                       more == 0 ? "" : fmt::format(", and {} more of this entry", more)),
+           "expert parallelism uses the ranks of tp x pp x pcp-size and adds none; per-GPU figures would divide by too "
+           "few GPUs");
+  }
+
   void check_parallelism(const PointView& view) {
     const Point& point = *view.point;
     check_divides(point.dcp_size, point.tp, view.path);
     if (point.prefill) check_divides(point.prefill->dcp_size, point.prefill->tp, view.path + ".prefill");
     if (point.decode) check_divides(point.decode->dcp_size, point.decode->tp, view.path + ".decode");
-    if (!point.is_multi_node() && point.ep && point.tp && *point.ep > point.gpus())
-      report(rule::matrix_expert_ranks, point.ep.where, view.path + ".ep",
-             fmt::format("\"ep\" {} is larger than the {} ranks that it shares", *point.ep, point.gpus()),
-             "expert parallelism uses the ranks of tp x pp x pcp-size and adds none");
+    if (!point.is_multi_node() && point.tp) check_expert_ranks(point.ep, point.gpus(), view.path);
+    if (point.prefill) check_expert_ranks(point.prefill->ep, point.prefill->gpus_per_worker(), view.path + ".prefill");
+    if (point.decode) check_expert_ranks(point.decode->ep, point.decode->gpus_per_worker(), view.path + ".decode");
     if (point.prefill && point.decode && point.prefill->hardware.present != point.decode->hardware.present) {
       const Worker& with = point.prefill->hardware ? *point.prefill : *point.decode;
       report(rule::matrix_topology, with.hardware.where,
@@ -153,15 +205,18 @@ class EntryCheck {
 
   void check_router_scope() {
     if (!entry_.router) return;
-    for (const PointView& view : points_of(entry_))
+    for (const PointView& view : views_)
       if (view.point->router)
         report(rule::matrix_two_scopes, view.point->router->where, view.path + ".router",
                "\"router\" is stated for the entry and for a point", "state it in one place");
   }
 
   void check_transfer() {
-    const auto views = points_of(entry_);
-    for (const PointView& view : views) {
+    if (entry_.disagg.value && !entry_.kv_p2p_transfer.stated() && views_.empty() && entry_.scenarios)
+      report(rule::matrix_transfer_missing, entry_.disagg.where, entry_.key + ".disagg",
+             "\"disagg\" is true, and no \"kv-p2p-transfer\" is stated",
+             "state it once for the entry, or at every point");
+    for (const PointView& view : views_) {
       const Text& transfer = view.point->kv_p2p_transfer;
       if (transfer && entry_.kv_p2p_transfer)
         report(rule::matrix_two_scopes, transfer.where, view.path + ".kv-p2p-transfer",
@@ -169,14 +224,24 @@ class EntryCheck {
       if (transfer && entry_.multinode && !*entry_.multinode)
         report(rule::matrix_topology, transfer.where, view.path + ".kv-p2p-transfer",
                "\"kv-p2p-transfer\" in a single-node entry", "only disaggregated workers exchange KV blocks");
-      if (entry_.disagg.value && !transfer.stated() && !entry_.kv_p2p_transfer.stated())
+      // An empty value at the point hides the entry's.
+      const bool hidden = !transfer.stated() && view.source != nullptr && view.source->find_entry("kv-p2p-transfer");
+      if (entry_.disagg.value && !transfer.stated() && (hidden || !entry_.kv_p2p_transfer.stated()))
         report(rule::matrix_transfer_missing, view.point->where, view.path,
                "a disaggregated point needs \"kv-p2p-transfer\"", "state it here, or once for the entry");
     }
   }
 
+  struct ExpertRanks {
+    Integer ep;
+    int64_t ranks;
+    std::string path;
+  };
+
   const MatrixEntry& entry_;
+  const std::vector<PointView>& views_;
   diag::Diagnostics& out_;
+  std::vector<ExpertRanks> too_many_experts_;
 };
 
 }  // namespace
@@ -188,22 +253,19 @@ diag::Diagnostic finding(RuleId rule, const yaml::Document& document, yaml::Rang
   return d;
 }
 
-void check_entry(const MatrixEntry& entry, diag::Diagnostics& out) {
-  EntryCheck(entry, out).run();
+void check_entry(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out) {
+  EntryCheck(entry, views, out).run();
 }
 
 void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out) {
-  for (size_t i = 0; i < checkout.entries.size(); ++i) {
-    const MatrixEntry& entry = checkout.entries[i];
-    for (size_t j = 0; j < i; ++j) {
-      const MatrixEntry& first = checkout.entries[j];
-      if (first.key != entry.key) continue;
-      diag::Diagnostic d = finding(rule::matrix_duplicate_entry, *entry.document, entry.key_where, entry.key,
-                                   fmt::format("entry \"{}\" is defined twice", entry.key), "rename one of the two");
-      d.notes.push_back({"first defined here", first.document->span(first.key_where)});
-      out.add(std::move(d));
-      break;
-    }
+  std::unordered_map<std::string_view, const MatrixEntry*> seen;
+  for (const MatrixEntry& entry : checkout.entries) {
+    const auto [found, added] = seen.emplace(entry.key, &entry);
+    if (added) continue;
+    diag::Diagnostic d = finding(rule::matrix_duplicate_entry, *entry.document, entry.key_where, entry.key,
+                                 fmt::format("entry \"{}\" is defined twice", entry.key), "rename one of the two");
+    d.notes.push_back({"first defined here", found->second->document->span(found->second->key_where)});
+    out.add(std::move(d));
   }
 }
 

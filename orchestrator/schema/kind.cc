@@ -25,19 +25,37 @@ bool is_recipe(const yaml::Node& node) {
          (has(node, {"model"}) && node.find("model")->is_map());
 }
 
+bool is_result(const yaml::Node& node) {
+  const yaml::Node* kind = node.find("kind");
+  return (kind != nullptr && kind->text == "sweepctl-result") ||
+         (has(node, {"schema_version"}) && has(node, {"entry"}) && has(node, {"latency_ms", "workload", "valid"}));
+}
+
+bool is_row(const yaml::Node& node) {
+  return node.is_map() && node.find_entry("exp-name") != nullptr && node.find_entry("conc") != nullptr;
+}
+
 bool any_value(const yaml::Node& node, bool (*is)(const yaml::Node&)) {
   return std::any_of(node.entries.begin(), node.entries.end(), [&](const yaml::Entry& e) { return is(e.value); });
 }
 
+// At least half of the keys are fields.
+bool mostly_known(const yaml::Node& root, const ObjectShape& shape) {
+  const auto known = std::count_if(root.entries.begin(), root.entries.end(),
+                                   [&](const yaml::Entry& e) { return shape.find(e.key) != nullptr; });
+  return known != 0 && known * 2 >= static_cast<std::ptrdiff_t>(root.entries.size());
+}
+
 std::optional<FileKind> kind_of_map(const yaml::Node& root) {
-  if (has(root, {"labels"}) || has(root, {"hardware"})) return FileKind::kRunners;
+  if (is_result(root)) return FileKind::kResult;
+  if (is_row(root)) return FileKind::kRow;
+  if ((has(root, {"labels"}) || has(root, {"hardware"})) && mostly_known(root, runners_shape()))
+    return FileKind::kRunners;
   if (has(root, {"schema_version", "files"}) && has(root, {"revision", "files"})) return FileKind::kPin;
   if (is_recipe(root)) return FileKind::kRecipe;
   if (any_value(root, is_curve)) return FileKind::kAcceptance;
   if (any_value(root, is_matrix_entry)) return FileKind::kMatrix;
-  const auto known = std::count_if(root.entries.begin(), root.entries.end(),
-                                   [](const yaml::Entry& e) { return cluster_shape().find(e.key) != nullptr; });
-  if (known * 2 > static_cast<std::ptrdiff_t>(root.entries.size())) return FileKind::kCluster;
+  if (mostly_known(root, cluster_shape())) return FileKind::kCluster;
   return std::nullopt;
 }
 
@@ -47,6 +65,7 @@ bool contains(std::string_view path, std::string_view part) {
 
 std::optional<FileKind> kind_of_place(std::string_view path) {
   if (contains(path, "acceptance/")) return FileKind::kAcceptance;
+  if (path.ends_with("result.json")) return FileKind::kResult;
   if (contains(path, "models/") || path.ends_with(".json")) return FileKind::kPin;
   if (contains(path, "recipes/")) return FileKind::kRecipe;
   if (contains(path, "changelog")) return FileKind::kChangelog;
@@ -64,6 +83,7 @@ std::optional<FileKind> find_kind(const yaml::Node& root, std::string_view path)
         return item.is_map() && has(item, {"config-keys", "pr-link", "description"});
       }))
     return FileKind::kChangelog;
+  if (root.is_sequence() && std::any_of(root.items.begin(), root.items.end(), is_row)) return FileKind::kRow;
   return kind_of_place(path);
 }
 

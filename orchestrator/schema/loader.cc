@@ -11,6 +11,7 @@
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/schema/changelog_file.h"
+#include "orchestrator/schema/row_schema.h"
 #include "orchestrator/schema/rules.h"
 #include "orchestrator/yaml/parse.h"
 
@@ -21,7 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 namespace rule = diag::rule;
 
+// JSON Schemas for editors lie beside the files that they describe.
 bool is_configuration(const fs::path& path) {
+  if (path.filename().string().ends_with(".schema.json")) return false;
   return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
 }
 
@@ -51,11 +54,19 @@ Loader::Loader(fs::path root) {
   checkout_.root = root.empty() ? fs::path(".") : std::move(root);  // files can be named without a checkout
 }
 
-std::string Loader::path_in_root(const fs::path& path) const {
+bool Loader::is_outside_root(const fs::path& path) const {
+  if (checkout_.root.empty()) return true;  // files checked alone, without a checkout
   const fs::path relative =
       fs::absolute(path).lexically_normal().lexically_relative(fs::absolute(checkout_.root).lexically_normal());
-  if (relative.empty() || *relative.begin() == "..") return path.generic_string();
-  return relative.generic_string();
+  return relative.empty() || *relative.begin() == "..";
+}
+
+std::string Loader::path_in_root(const fs::path& path) const {
+  if (is_outside_root(path)) return path.generic_string();
+  return fs::absolute(path)
+      .lexically_normal()
+      .lexically_relative(fs::absolute(checkout_.root).lexically_normal())
+      .generic_string();
 }
 
 void Loader::load(const fs::path& path, std::string name, Role role, std::optional<FileKind> kind) {
@@ -72,7 +83,7 @@ void Loader::load(const fs::path& path, std::string name, Role role, std::option
                       too_large ? fmt::format("the file is larger than {} bytes", limits.bytes) : text.error().text()));
     return;
   }
-  add({std::move(name), path_in_root(path), *std::move(text), kind}, role);
+  add({std::move(name), path_in_root(path), *std::move(text), kind, is_outside_root(path)}, role);
 }
 
 void Loader::add(SourceText source, Role role) {
@@ -84,29 +95,34 @@ void Loader::add(SourceText source, Role role) {
   const DocumentPtr document = json ? yaml::parse_json(source.name, std::move(source.text), found, limits)
                                     : yaml::parse(source.name, std::move(source.text), found, limits);
   if (document != nullptr) {
-    const auto kind = source.kind ? source.kind : find_kind(document->root(), source.path);
-    if (kind)
-      decode(document, *kind, source.path, role, found);
-    else
-      found.add(diag::make_at(rule::schema_unknown_kind, {source.name},
-                              "the kind of this file cannot be told from its content",
-                              fmt::format("state it with --kind, one of {}", all_kinds())));
+    const Place place{source.path, source.outside_root, role};
+    const auto kind = source.kind ? source.kind : find_kind(document->root(), place.path);
+    if (kind) {
+      decode(document, *kind, place, found);
+    } else {
+      diag::Diagnostic d = diag::make_at(rule::schema_unknown_kind, {source.name},
+                                         "the kind of this file cannot be told from its content",
+                                         fmt::format("state it with --kind, one of {}", all_kinds()));
+      if (in_folder_) d.severity = diag::Severity::kWarning;  // other tools have files in the same folders
+      found.add(std::move(d));
+    }
   }
   if (role == Role::kTarget) checkout_.diagnostics.add_all(found);
 }
 
-void Loader::decode(const DocumentPtr& document, FileKind kind, const std::string& root_path, Role role,
-                    diag::Diagnostics& out) {
-  const bool target = role == Role::kTarget;
+void Loader::decode(const DocumentPtr& document, FileKind kind, const Place& place, diag::Diagnostics& out) {
+  const bool target = place.role == Role::kTarget;
   switch (kind) {
     case FileKind::kMatrix:
       for (MatrixEntry& entry : decode_matrix(document, out)) {
+        entry.outside_root = place.outside_root;
         if (target) target_entries_.insert(entry.key);
         (target ? checkout_.entries : context_entries_).push_back(std::move(entry));
       }
       return;
     case FileKind::kRunners: {
       Runners runners = decode_runners(document, out);
+      runners.outside_root = place.outside_root;
       if (checkout_.runners.document == nullptr || (target && !runners_are_target_))
         checkout_.runners = std::move(runners);
       else if (target)
@@ -116,8 +132,8 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const std::strin
       return;
     }
     case FileKind::kRecipe:
-      if (target) target_recipes_.push_back(root_path);
-      checkout_.recipes.push_back(decode_recipe(document, root_path, out));
+      if (target) target_recipes_.push_back(place.path);
+      checkout_.recipes.push_back(decode_recipe(document, place.path, out));
       return;
     case FileKind::kAcceptance:
       for (AcceptanceCurve& curve : decode_acceptance(document, out)) checkout_.curves.push_back(std::move(curve));
@@ -130,13 +146,19 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const std::strin
       return;
     }
     case FileKind::kPin: {
-      Pin pin = decode_pin(document, root_path, out);
+      Pin pin = decode_pin(document, place.path, out);
       check_pin_completeness(pin, out);
       checkout_.pins.push_back(std::move(pin));
       return;
     }
     case FileKind::kCluster:
       decode_cluster(document, out);
+      return;
+    case FileKind::kRow:
+      decode_rows(document, out);
+      return;
+    case FileKind::kResult:
+      decode_result(document, out);
       return;
   }
 }
@@ -154,15 +176,25 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
         diag::make_at(rule::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
+  // Of the documents of a run folder only the result is meant for others to check; it holds what the rest says.
+  std::set<fs::path> bundles;
+  for (const fs::path& file : files)
+    if (file.filename() == "result.json") bundles.insert(file.parent_path());
+  std::erase_if(files, [&](const fs::path& file) {
+    return file.extension() == ".json" && file.filename() != "result.json" && bundles.contains(file.parent_path());
+  });
   std::sort(files.begin(), files.end());
+  in_folder_ = true;
   for (const fs::path& file : files) {
     const std::string below = file.lexically_relative(folder).generic_string();
     load(file, name.empty() ? below : name + "/" + below, role, kind);
   }
+  in_folder_ = false;
 }
 
 void Loader::load_root(Role role) {
   if (role == Role::kTarget) whole_root_ = true;
+  if (checkout_.root.empty()) return;
   for (const char* folder : {"matrix", "recipes", "changelog"}) {
     std::error_code ignored;
     if (fs::is_directory(checkout_.root / folder, ignored)) load_folder(checkout_.root / folder, folder, role);
@@ -194,17 +226,20 @@ Checkout Loader::finish() {
     if (!target_entries_.contains(entry.key)) checkout_.entries.push_back(std::move(entry));
   diag::Diagnostics found;
   for (const MatrixEntry& entry : checkout_.entries) {
-    check_entry(entry, found);
-    check_policy(entry, found);
-    check_bindings(entry, checkout_, found);
-    check_capabilities(entry, checkout_, found);
-    check_acceptance_control(entry, checkout_, found);
+    const std::vector<PointView> views = points_of(entry);
+    check_entry(entry, views, found);
+    check_policy(entry, views, found);
+    check_bindings(entry, views, checkout_, found);
+    check_capabilities(entry, views, checkout_, found);
+    check_acceptance_control(entry, views, checkout_, found);
   }
   for (const RecipeFile& recipe : checkout_.recipes) {
     check_capabilities(recipe, found);
     check_acceptance_control(recipe, found);
   }
   check_images(checkout_, found);
+  check_duplicate_points(checkout_, found);
+  check_runners(checkout_.runners, found);
   check_changelog_keys(checkout_, found);
   for (const diag::Diagnostic& d : found.items())
     if (is_about_target(d)) checkout_.diagnostics.add(d);

@@ -36,11 +36,17 @@ class Loader {
   Checkout finish();
 
  private:
-  void decode(const DocumentPtr& document, FileKind kind, const std::string& root_path, Role role,
-              diag::Diagnostics& out);
+  struct Place {
+    std::string path;  // in the root
+    bool outside_root = false;
+    Role role = Role::kTarget;
+  };
+  void decode(const DocumentPtr& document, FileKind kind, const Place& place, diag::Diagnostics& out);
   void bind_named_recipe();
   bool is_about_target(const diag::Diagnostic& d) const;
+  // Relative to the root; as given, for files outside it.
   std::string path_in_root(const std::filesystem::path& path) const;
+  bool is_outside_root(const std::filesystem::path& path) const;
 
   Checkout checkout_;
   std::set<std::filesystem::path> loaded_;
@@ -50,6 +56,7 @@ class Loader {
   std::vector<std::string> target_recipes_;  // paths
   bool runners_are_target_ = false;
   bool whole_root_ = false;
+  bool in_folder_ = false;  // files are not named one by one
 };
 
 }  // namespace sweep::schema

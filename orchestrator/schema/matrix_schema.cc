@@ -1,20 +1,19 @@
 // The master-config format: what a matrix entry can say. The peer's fields (InferenceX, configs/CONFIGS.md) and ours.
+#include <array>
 #include <utility>
 
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
+#include "orchestrator/schema/matrix_parts.h"
 
 namespace sweep::schema {
 
 namespace {
 
 using std::vector;
-
-// Far above anything real; they keep products of sizes within 64 bits.
-constexpr double kMostRanks = 4096;
-constexpr double kMostConcurrency = 1'000'000;
-constexpr double kMostTokens = 1e9;
+namespace rule = diag::rule;
+using Kind = FieldRule::Kind;
 
 vector<Field> join(std::initializer_list<vector<Field>> groups) {
   vector<Field> all;
@@ -22,40 +21,9 @@ vector<Field> join(std::initializer_list<vector<Field>> groups) {
   return all;
 }
 
-bool is_component_version(std::string_view text) {
-  return !text.empty() && !text.starts_with("image:");
-}
-const TextForm kComponentVersion{"a version that does not start with \"image:\"", is_component_version};
-
-const ObjectShape& router_shape() {
-  static const ObjectShape shape{
-      "a component",
-      "A router, with the version that takes part in the measurement.",
-      {field<&Component::name>("name", text(), "name of the component", Need::kRequired),
-       field<&Component::version>("version", text(&kComponentVersion), "its version, in quotes", Need::kRequired)}};
-  return shape;
-}
-
-const ObjectShape& offload_backend_shape() {
-  static const ObjectShape shape{
-      "a KV-offload backend",
-      "What moves KV blocks to host memory.",
-      {field<&Component::name>("name", text(), "name of the backend", Need::kRequired),
-       field<&Component::version>("version", text(&kComponentVersion).or_null(), "its version, in quotes")}};
-  return shape;
-}
-
-const ObjectShape& acceptance_shape() {
-  static const ObjectShape shape{
-      "an acceptance setting",
-      "Where the acceptance length of speculative decoding comes from.",
-      {field<&Acceptance::source>("source", choice_of<AcceptanceSource>(),
-                                  "golden (committed curve), measured (no control), or explicit (for research)",
-                                  Need::kRequired),
-       field<&Acceptance::length>("length", number(),
-                                  "mean tokens committed per verification step, the target's own token included")}};
-  return shape;
-}
+const TextForm kEntryName{"a name without \"*\"",
+                          [](std::string_view text) { return text.find('*') == std::string_view::npos; }, "^[^*]*$",
+                          "\"*\" is the wildcard of changelog keys and of the command line"};
 
 vector<Field> concurrency_fields() {
   return {field<&Point::conc_start>("conc-start", integer(1, kMostConcurrency).or_null(),
@@ -65,9 +33,13 @@ vector<Field> concurrency_fields() {
                                    "the concurrencies, instead of a range")};
 }
 
+FieldRule concurrency_rule() {
+  return {Kind::kExactlyOne, rule::matrix_concurrency, {{{"conc-list"}}, {{"conc-start"}, {"conc-end"}}}};
+}
+
 vector<Field> speculation_fields() {
-  return {field<&Point::spec_decoding>("spec-decoding", choice_of<SpecDecoding>(),
-                                       "speculative decoding method, default none"),
+  return {field<&Point::spec_decoding>("spec-decoding", choice_of<SpecDecoding>(), "speculative decoding method")
+              .by_default("none"),
           field<&Point::num_draft_tokens>("num-draft-tokens", integer(1, kMostRanks),
                                           "draft tokens per verification step; a step verifies one more"),
           field<&Point::acceptance>("acceptance", object(acceptance_shape()),
@@ -76,36 +48,19 @@ vector<Field> speculation_fields() {
 }
 
 vector<Field> rank_fields() {
-  return {field<&Point::pp>("pp", integer(1, kMostRanks), "pipeline-parallel size, default 1"),
-          field<&Point::dcp_size>("dcp-size", integer(1, kMostRanks),
-                                  "decode-context-parallel size, divides tp, default 1"),
-          field<&Point::pcp_size>("pcp-size", integer(1, kMostRanks), "prefill-context-parallel size, default 1")};
+  return {field<&Point::pp>("pp", integer(1, kMostRanks), "pipeline-parallel size").by_default("1"),
+          field<&Point::dcp_size>("dcp-size", integer(1, kMostRanks), "decode-context-parallel size, divides tp")
+              .by_default("1"),
+          field<&Point::pcp_size>("pcp-size", integer(1, kMostRanks), "prefill-context-parallel size").by_default("1")};
 }
 
 vector<Field> router_field() {
-  return {field<&Point::router>("router", object(router_shape()), "router in front of the workers")};
+  return {field<&Point::router>("router", object(router_shape()).or_null(), "router in front of the workers")};
 }
 
 vector<Field> transfer_field() {
-  return {field<&Point::kv_p2p_transfer>("kv-p2p-transfer", text(), "how KV blocks move from prefill to decode")};
-}
-
-const ObjectShape& worker_shape() {
-  static const ObjectShape shape{
-      "a worker group",
-      "Workers of one role in a multi-node deployment.",
-      {field<&Worker::num_worker>("num-worker", integer(0, kMostRanks), "number of workers", Need::kRequired),
-       field<&Worker::tp>("tp", integer(1, kMostRanks), "tensor-parallel size of a worker", Need::kRequired),
-       field<&Worker::pp>("pp", integer(1, kMostRanks), "pipeline-parallel size, default 1"),
-       field<&Worker::dcp_size>("dcp-size", integer(1, kMostRanks),
-                                "decode-context-parallel size, divides tp, default 1"),
-       field<&Worker::pcp_size>("pcp-size", integer(1, kMostRanks), "prefill-context-parallel size, default 1"),
-       field<&Worker::ep>("ep", integer(1, kMostRanks), "expert-parallel size", Need::kRequired),
-       field<&Worker::dp_attn>("dp-attn", boolean(), "data-parallel attention", Need::kRequired),
-       field<&Worker::hardware>("hardware", text().or_null(), "GPU type, where the roles run on different ones"),
-       field<&Worker::additional_settings>("additional-settings", list(any_text()).or_null(),
-                                           "KEY=VALUE settings for the launcher")}};
-  return shape;
+  return {
+      field<&Point::kv_p2p_transfer>("kv-p2p-transfer", text().or_null(), "how KV blocks move from prefill to decode")};
 }
 
 vector<Field> worker_fields(Need need) {
@@ -118,14 +73,16 @@ vector<Field> worker_fields(Need need) {
 
 const ObjectShape& single_fixed_point_shape() {
   static const ObjectShape shape{
-      "a single-node search-space entry", "A topology on one node and its concurrencies.",
+      "a single-node search-space entry",
+      "A topology on one node and its concurrencies.",
       join({{field<&Point::tp>("tp", integer(1, kMostRanks), "tensor-parallel size", Need::kRequired)},
             rank_fields(),
-            {field<&Point::ep>("ep", integer(1, kMostRanks).or_null(), "expert-parallel size, default 1"),
-             field<&Point::dp_attn>("dp-attn", boolean().or_null(), "data-parallel attention, default false")},
+            {field<&Point::ep>("ep", integer(1, kMostRanks).or_null(), "expert-parallel size").by_default("1"),
+             field<&Point::dp_attn>("dp-attn", boolean().or_null(), "data-parallel attention").by_default("false")},
             speculation_fields(),
             router_field(),
-            concurrency_fields()})};
+            concurrency_fields()}),
+      {concurrency_rule()}};
   return shape;
 }
 
@@ -133,17 +90,19 @@ const ObjectShape& multi_fixed_point_shape() {
   static const ObjectShape shape{"a multi-node search-space entry",
                                  "Worker groups on several nodes and their concurrencies.",
                                  join({worker_fields(Need::kRequired), speculation_fields(), router_field(),
-                                       transfer_field(), concurrency_fields()})};
+                                       transfer_field(), concurrency_fields()}),
+                                 {concurrency_rule()}};
   return shape;
 }
 
 const ObjectShape& agentic_point_shape() {
   static const ObjectShape shape{
-      "an agentic search-space entry", "A topology that serves recorded agent sessions.",
+      "an agentic search-space entry",
+      "A topology that serves recorded agent sessions.",
       join({{field<&Point::tp>("tp", integer(1, kMostRanks).or_null(), "tensor-parallel size of a single-node point")},
             rank_fields(),
-            {field<&Point::ep>("ep", integer(1, kMostRanks).or_null(), "expert-parallel size, default 1"),
-             field<&Point::dp_attn>("dp-attn", boolean().or_null(), "data-parallel attention, default false")},
+            {field<&Point::ep>("ep", integer(1, kMostRanks).or_null(), "expert-parallel size").by_default("1"),
+             field<&Point::dp_attn>("dp-attn", boolean().or_null(), "data-parallel attention").by_default("false")},
             speculation_fields(),
             worker_fields(Need::kOptional),
             {field<&Point::kv_offloading>("kv-offloading", choice_of<KvOffloading>().or_null(),
@@ -152,12 +111,18 @@ const ObjectShape& agentic_point_shape() {
                                                "what moves them")},
             router_field(),
             transfer_field(),
-            concurrency_fields()})};
+            concurrency_fields()}),
+      {concurrency_rule(),
+       {Kind::kExactlyOne, rule::matrix_topology, {{{"tp"}}, {{"prefill"}, {"decode"}}}},
+       {Kind::kExcludes, rule::matrix_topology, {{{"pp"}}, {{"dcp-size"}}, {{"pcp-size"}}}, {"prefill"}},
+       {Kind::kNeeds, rule::matrix_kv_offload, {{{"kv-offloading"}}}, {"tp"}},
+       {Kind::kNeeds, rule::matrix_kv_offload, {{{"kv-offload-backend"}}}, {"kv-offloading", "dram"}},
+       {Kind::kNeeds, rule::matrix_kv_offload, {{{"kv-offloading", "dram"}}}, {"kv-offload-backend"}}}};
   return shape;
 }
 
-ObjectShape fixed_shape(const ObjectShape& point) {
-  return {"a fixed-seq-len block",
+ObjectShape fixed_shape(std::string_view name, const ObjectShape& point) {
+  return {name,
           "Requests of one input and one output length.",
           {field<&FixedSeqLen::isl>("isl", integer(1, kMostTokens), "prompt tokens of a request", Need::kRequired),
            field<&FixedSeqLen::osl>("osl", integer(1, kMostTokens), "output tokens of a request", Need::kRequired),
@@ -176,13 +141,14 @@ const ObjectShape& agentic_shape() {
   return shape;
 }
 
-ObjectShape scenarios_shape(const ObjectShape& fixed) {
-  return {"the scenarios",
+ObjectShape scenarios_shape(std::string_view name, const ObjectShape& fixed) {
+  return {name,
           "What is measured.",
           {field<&Scenarios::fixed_seq_len>("fixed-seq-len", list(object(fixed)).or_null(),
                                             "blocks of fixed input and output lengths"),
            field<&Scenarios::agentic_coding>("agentic-coding", list(object(agentic_shape())).or_null(),
-                                             "blocks of recorded agent sessions")}};
+                                             "blocks of recorded agent sessions")},
+          {{Kind::kAtLeastOne, rule::matrix_no_scenario, {{{"fixed-seq-len"}}, {{"agentic-coding"}}}}}};
 }
 
 vector<Field> identity_fields() {
@@ -204,54 +170,74 @@ vector<Field> policy_fields() {
       field<&MatrixEntry::recipe>("recipe", text(),
                                   "recipe file, relative to the checkout, with an optional \":variant\""),
       field<&MatrixEntry::research_only>("research-only", boolean(),
-                                         "true for anything that departs from the model as shipped"),
+                                         "true for anything that departs from the model as shipped")
+          .by_default("false"),
       field<&MatrixEntry::authorization>("authorization", text(), "who authorised what, for research-only entries"),
       field<&MatrixEntry::deviations>("deviations", list(text()), "every departure from the model as shipped"),
       field<&MatrixEntry::num_draft_tokens>("num-draft-tokens", integer(1, kMostRanks),
                                             "draft tokens of all points of the entry"),
       field<&MatrixEntry::acceptance>("acceptance", object(acceptance_shape()), "acceptance control of all points"),
-      field<&MatrixEntry::exact_lengths>("exact-lengths", boolean(),
-                                         "every request has exactly isl and osl tokens, default true"),
-      field<&MatrixEntry::status>("status", choice_of<Status>(), "in-progress entries are planned, never dispatched")};
+      field<&MatrixEntry::exact_lengths>("exact-lengths", boolean(), "every request has exactly isl and osl tokens")
+          .by_default("true"),
+      field<&MatrixEntry::status>("status", choice_of<Status>(), "in-progress entries are planned, never dispatched")
+          .by_default("ready")};
 }
 
 vector<Field> router_and_multinode() {
-  return {field<&MatrixEntry::router>("router", object(router_shape()), "router of all points"),
+  return {field<&MatrixEntry::router>("router", object(router_shape()).or_null(), "router of all points"),
           field<&MatrixEntry::multinode>("multinode", boolean(), "whether points span several nodes", Need::kRequired)};
 }
 
-bool is_multi_node(const yaml::Node& entry) {
-  const yaml::Node* multinode = entry.find("multinode");
-  return multinode != nullptr && multinode->is_scalar() && multinode->text == "true";
+vector<FieldRule> entry_rules() {
+  return {{Kind::kNeeds, rule::research_not_authorised, {{{"authorization"}}}, {"research-only", "true"}},
+          {Kind::kNeeds, rule::research_deviations_missing, {{{"deviations"}}}, {"research-only", "true"}},
+          {Kind::kNeeds, rule::research_not_declared, {{{"research-only", "true"}}}, {"deviations"}}};
+}
+
+vector<FieldRule> single_node_rules() {
+  vector<FieldRule> rules = entry_rules();
+  rules.push_back({Kind::kExcludes, rule::matrix_topology, {{{"disagg", "true"}}}});
+  return rules;
 }
 
 }  // namespace
 
 const ObjectShape& single_node_entry_shape() {
-  static const ObjectShape fixed = fixed_shape(single_fixed_point_shape());
-  static const ObjectShape scenarios = scenarios_shape(fixed);
+  static const ObjectShape fixed = fixed_shape("a single-node fixed-seq-len block", single_fixed_point_shape());
+  static const ObjectShape scenarios = scenarios_shape("the scenarios of a single-node entry", fixed);
   static const ObjectShape shape{
       "a single-node matrix entry", "A model on one node, with the points to measure.",
       join({identity_fields(),
             router_and_multinode(),
-            {field<&MatrixEntry::disagg>("disagg", boolean(), "false: prefill and decode share the workers"),
+            {field<&MatrixEntry::disagg>("disagg", boolean(), "false: prefill and decode share the workers")
+                 .by_default("false"),
              field<&MatrixEntry::scenarios>("scenarios", object(scenarios), "what is measured", Need::kRequired)},
-            policy_fields()})};
+            policy_fields()}),
+      single_node_rules()};
   return shape;
 }
 
 const ObjectShape& multi_node_entry_shape() {
-  static const ObjectShape fixed = fixed_shape(multi_fixed_point_shape());
-  static const ObjectShape scenarios = scenarios_shape(fixed);
+  static const ObjectShape fixed = fixed_shape("a multi-node fixed-seq-len block", multi_fixed_point_shape());
+  static const ObjectShape scenarios = scenarios_shape("the scenarios of a multi-node entry", fixed);
   static const ObjectShape shape{
       "a multi-node matrix entry", "A model on several nodes, with the points to measure.",
       join({identity_fields(),
             router_and_multinode(),
-            {field<&MatrixEntry::disagg>("disagg", boolean(), "true: prefill and decode have workers of their own"),
-             field<&MatrixEntry::kv_p2p_transfer>("kv-p2p-transfer", text(),
+            {field<&MatrixEntry::disagg>("disagg", boolean(), "true: prefill and decode have workers of their own")
+                 .by_default("false"),
+             field<&MatrixEntry::kv_p2p_transfer>("kv-p2p-transfer", text().or_null(),
                                                   "how KV blocks move from prefill to decode"),
              field<&MatrixEntry::scenarios>("scenarios", object(scenarios), "what is measured", Need::kRequired)},
-            policy_fields()})};
+            policy_fields()}),
+      entry_rules()};
+  return shape;
+}
+
+const Shape& matrix_file_shape() {
+  static const Shape shape =
+      map(either({{{{{"multinode", "true"}}}, &multi_node_entry_shape()}, {{}, &single_node_entry_shape()}}))
+          .named_by(kEntryName);
   return shape;
 }
 
@@ -260,24 +246,24 @@ std::vector<MatrixEntry> decode_matrix(const DocumentPtr& document, diag::Diagno
   Decoder decoder(*document, out);
   const yaml::Node& root = document->root();
   if (!root.is_map()) {
-    decoder.report(diag::rule::schema_wrong_type, root.where,
+    decoder.report(rule::schema_wrong_type, root.where,
                    "a matrix file must be a mapping of entries, found " + yaml::describe(root));
     return entries;
   }
   entries.reserve(root.entries.size());
   for (const yaml::Entry& item : root.entries) {
     const Decoder::Scope scope(decoder, item.key, item.key_where);
-    if (item.key.find('*') != std::string::npos)
-      decoder.report(diag::rule::matrix_entry_name, item.key_where, "entry name \"" + item.key + "\" contains \"*\"",
-                     "\"*\" is the wildcard of changelog keys and of the command line");
+    if (!kEntryName.matches(item.key))
+      decoder.report(rule::matrix_entry_name, item.key_where, "entry name \"" + item.key + "\" contains \"*\"",
+                     std::string(kEntryName.help));
+    check_name_is_text(decoder, item, "the name of an entry");
     MatrixEntry& entry = entries.emplace_back();
     entry.key = item.key;
     entry.key_where = item.key_where;
     entry.where = item.value.where;
     entry.document = document;
     entry.source = &item.value;
-    decoder.read_object(item.value, is_multi_node(item.value) ? multi_node_entry_shape() : single_node_entry_shape(),
-                        &entry);
+    decoder.read_object(item.value, Decoder::fields_of(item.value, *matrix_file_shape().item), &entry);
   }
   return entries;
 }

@@ -16,11 +16,12 @@ namespace rule = diag::rule;
 
 class PolicyCheck {
  public:
-  PolicyCheck(const MatrixEntry& entry, diag::Diagnostics& out) : entry_(entry), out_(out) {}
+  PolicyCheck(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out)
+      : entry_(entry), views_(views), out_(out) {}
 
   void run() {
     if (entry_.acceptance) check_acceptance(*entry_.acceptance, entry_.key + ".acceptance");
-    for (const PointView& view : points_of(entry_)) {
+    for (const PointView& view : views_) {
       if (view.point->acceptance) check_acceptance(*view.point->acceptance, view.path + ".acceptance");
       check_point(view);
     }
@@ -98,13 +99,14 @@ class PolicyCheck {
   static bool is_blank(std::string_view text) { return text.find_first_not_of(" \n") == std::string_view::npos; }
 
   const MatrixEntry& entry_;
+  const std::vector<PointView>& views_;
   diag::Diagnostics& out_;
 };
 
 }  // namespace
 
-void check_policy(const MatrixEntry& entry, diag::Diagnostics& out) {
-  PolicyCheck(entry, out).run();
+void check_policy(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out) {
+  PolicyCheck(entry, views, out).run();
 }
 
 }  // namespace sweep::schema

@@ -1,4 +1,4 @@
-// Cross-field rules. Each reports all that it finds; none stops another.
+// Cross-field rules. Each reports all that it finds; none stops another. `views` are the entry's points.
 #pragma once
 
 #include <string>
@@ -6,31 +6,41 @@
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/schema/checkout.h"
 #include "orchestrator/schema/config.h"
+#include "orchestrator/schema/points.h"
 
 namespace sweep::schema {
 
 // Rules over the fields of one matrix entry.
-void check_entry(const MatrixEntry& entry, diag::Diagnostics& out);
+void check_entry(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out);
 
 // Acceptance and research-only policy of one entry.
-void check_policy(const MatrixEntry& entry, diag::Diagnostics& out);
+void check_policy(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out);
 
 // Rules between an entry and the rest of the checkout: runners, recipes, pins, curves.
-void check_bindings(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
+void check_bindings(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
+                    diag::Diagnostics& out);
 
 // Images named by tag only, once per image and file.
 void check_images(const Checkout& checkout, diag::Diagnostics& out);
 
 // What engines and GPUs can do: one entry with its recipes, and one recipe alone.
-void check_capabilities(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
+void check_capabilities(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
+                        diag::Diagnostics& out);
 void check_capabilities(const RecipeFile& recipe, diag::Diagnostics& out);
 
 // Acceptance control inside recipes: of one recipe alone, and of the recipes of an entry.
 void check_acceptance_control(const RecipeFile& recipe, diag::Diagnostics& out);
-void check_acceptance_control(const MatrixEntry& entry, const Checkout& checkout, diag::Diagnostics& out);
+void check_acceptance_control(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
+                              diag::Diagnostics& out);
 
 // Names that must be unique across files.
 void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out);
+
+// Points that run the same job twice, and points whose results would replace each other.
+void check_duplicate_points(const Checkout& checkout, diag::Diagnostics& out);
+
+// The runner file by itself.
+void check_runners(const Runners& runners, diag::Diagnostics& out);
 
 // Changelog keys against the matrix: each one of new entries, and one note a file about those of older entries.
 void check_changelog_keys(const Checkout& checkout, diag::Diagnostics& out);

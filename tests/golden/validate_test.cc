@@ -18,8 +18,18 @@ namespace {
 // Rules whose files would be too large to keep; their tests build them.
 const std::set<std::string> kTestedElsewhere{"yaml/too-large"};
 
-const std::set<std::string> kFamilies{"yaml",     "schema",  "recipe",     "matrix",    "acceptance",
-                                      "research", "binding", "capability", "changelog", "weights/pin-incomplete"};
+const std::set<std::string> kFamilies{"yaml",
+                                      "schema",
+                                      "recipe",
+                                      "matrix",
+                                      "acceptance",
+                                      "research",
+                                      "binding",
+                                      "capability",
+                                      "changelog",
+                                      "runners",
+                                      "result",
+                                      "weights/pin-incomplete"};
 
 std::string text_of(const schema::Validation& validation) {
   std::string text = diag::render_text(validation.diagnostics, validation.sources);

@@ -23,7 +23,7 @@ std::map<std::string, size_t> count_by_rule(const diag::Diagnostics& out) {
 
 }  // namespace
 
-TEST_CASE("peer data: both master files decode; only unknown runners and images by tag are found") {
+TEST_CASE("peer data: both master files decode; what is found in them is right") {
   const fs::path peer = peer_folder();
   if (peer.empty()) SWEEP_SKIP("the peer's data is not beside the checkout");
   const auto validation = schema::validate_paths(
@@ -32,8 +32,10 @@ TEST_CASE("peer data: both master files decode; only unknown runners and images 
   const auto counts = count_by_rule(validation.diagnostics);
   CHECK(validation.diagnostics.error_count() == 8);
   CHECK(counts.at("matrix/unknown-runner") == 8);
-  CHECK(counts.size() == 2);
   CHECK(counts.contains("matrix/image-unpinned"));
+  // 20 pairs of rows share a result name, 5 of them are the same job (InferenceX, full-sweep over both files).
+  CHECK(counts.at("matrix/duplicate-point") == 3);
+  CHECK(counts.at("matrix/result-name") == 15);
 }
 
 TEST_CASE("peer data: sample recipes and golden curves validate") {

@@ -1,5 +1,7 @@
 #include "orchestrator/schema/rules.h"
 
+#include "orchestrator/schema/points.h"
+
 #include "orchestrator/yaml/parse.h"
 #include "tests/support/catch.h"
 
@@ -20,7 +22,7 @@ std::vector<std::string> policy_findings(const std::string& settings, const std:
   REQUIRE(document);
   const auto entries = schema::decode_matrix(document, out);
   REQUIRE(entries.size() == 1);
-  schema::check_policy(entries[0], out);
+  schema::check_policy(entries[0], schema::points_of(entries[0]), out);
   out.normalise();
   std::vector<std::string> slugs;
   for (const diag::Diagnostic& d : out.items()) slugs.emplace_back(diag::rule_info(d.rule).slug);
@@ -54,7 +56,7 @@ TEST_CASE("policy: with five drafts the ceiling is six") {
 TEST_CASE("policy: every part that is missing is named in one run") {
   CHECK(
       policy_findings("  research-only: true\n  acceptance: { source: explicit }\n") ==
-      std::vector<std::string>{"acceptance/length-missing", "research/deviations-missing", "research/not-authorised"});
+      std::vector<std::string>{"research/deviations-missing", "research/not-authorised", "acceptance/length-missing"});
   CHECK(policy_findings("  acceptance: { source: explicit, length: 5.7 }\n") ==
         std::vector<std::string>{"acceptance/explicit-needs-research-only"});
 }
