@@ -14,7 +14,6 @@
 #include "orchestrator/diag/rules/changelog.h"
 #include "orchestrator/diag/rules/cli.h"
 #include "orchestrator/diag/rules/file.h"
-#include "orchestrator/pipeline/locations.h"
 #include "orchestrator/plan/changes.h"
 
 namespace sweep::cli {
@@ -124,15 +123,12 @@ struct Planned {
 };
 
 diag::Result<Planned> plan(const Context& context, const ChangesOptions& options) {
-  const auto locations = pipeline::find_locations(context.root);
-  std::error_code ignored;
-  const fs::path start = locations ? locations->root : context.root.value_or(fs::current_path(ignored));
-  const auto repository = git::Repository::open(start, context.stop);
-  if (!repository) return diag::fail(repository.error());
+  const auto place = find_revision_place(context);
+  if (!place) return diag::fail(place.error());
+  const git::Repository* repository = &place->repository;
   const auto named = named_files(*repository, options);
   if (!named) return diag::fail(named.error());
-  const RevisionReader reader(*repository, checkout_folder(*repository, locations ? start : repository->root()),
-                              *named);
+  const RevisionReader reader(*repository, place->folder, *named);
 
   std::optional<git::Commit> at;
   if (!options.head.empty()) {
@@ -190,7 +186,7 @@ diag::Result<Planned> plan(const Context& context, const ChangesOptions& options
                                         .all_evals = options.all_evals,
                                         .evals_only = options.evals_only,
                                         .is_chunked = options.github.enabled});
-  planned.diagnostics.add_all(planned.changes.diagnostics);
+  planned.diagnostics = joined(planned.diagnostics, planned.changes.diagnostics);
   return planned;
 }
 

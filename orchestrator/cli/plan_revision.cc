@@ -6,6 +6,7 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/file.h"
+#include "orchestrator/pipeline/locations.h"
 #include "orchestrator/yaml/parse.h"
 
 namespace sweep::cli {
@@ -29,9 +30,24 @@ constexpr const char* kChangelogs[] = {"changelog/perf-changelog.yaml", "perf-ch
 
 }  // namespace
 
-std::string checkout_folder(const git::Repository& repository, const fs::path& root) {
-  const std::string folder = repository.path_in_tree(root).value_or(std::string());
-  return folder == "." ? std::string() : folder;
+diag::Result<RevisionPlace> find_revision_place(const Context& context) {
+  const auto at = [&](const fs::path& path, bool is_checkout) -> diag::Result<RevisionPlace> {
+    auto repository = git::Repository::open(path, context.stop);
+    if (!repository) return diag::fail(std::move(repository).error());
+    std::string folder;
+    if (is_checkout) folder = repository->path_in_tree(path).value_or(std::string());
+    return RevisionPlace{*std::move(repository), folder == "." ? std::string() : folder};
+  };
+  if (context.root) return at(*context.root, true);
+  std::error_code ignored;
+  const fs::path current = fs::current_path(ignored);
+  const auto locations = pipeline::find_locations({});
+  if (!locations) return at(current, false);
+  // The launcher's checkout is only meant where the current folder says nothing.
+  const fs::path below = current.lexically_relative(locations->root);
+  if (below.empty() || *below.begin() == "..")
+    if (auto here = at(current, false)) return here;
+  return at(locations->root, true);
 }
 
 std::string RevisionReader::in_tree(std::string_view path) const {

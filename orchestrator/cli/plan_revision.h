@@ -48,7 +48,12 @@ class RevisionReader {
   NamedFiles named_;
 };
 
-// The folder of a checkout from the top of the working tree; empty if it is the top.
-std::string checkout_folder(const git::Repository& repository, const std::filesystem::path& root);
+// Whose revisions are meant: those of --root, else of the checkout around the current folder, else of the repository
+// that the current folder is in, else of the launcher's checkout.
+struct RevisionPlace {
+  git::Repository repository;
+  std::string folder;  // of the checkout, from the top of the working tree; empty: the top
+};
+diag::Result<RevisionPlace> find_revision_place(const Context& context);
 
 }  // namespace sweep::cli

@@ -33,22 +33,26 @@ struct Revisions {
 };
 
 diag::Result<Revisions> read_revisions(const Context& context, const MatrixSummaryOptions& options) {
-  const auto locations = pipeline::find_locations(context.root);
-  if (options.base.empty() && options.head.empty() && locations)
+  const auto place = find_revision_place(context);
+  if (!place) {  // the matrix alone needs no repository
+    const auto locations = pipeline::find_locations(context.root);
+    if (!locations || !options.base.empty() || !options.head.empty()) return diag::fail(place.error());
     return Revisions{schema::load_checkout(locations->root), {}};
-  std::error_code ignored;
-  const fs::path start = locations ? locations->root : context.root.value_or(fs::current_path(ignored));
-  const auto repository = git::Repository::open(start, context.stop);
-  if (!repository) return diag::fail(repository.error());
-  const RevisionReader reader(*repository, checkout_folder(*repository, locations ? start : repository->root()), {});
+  }
+  const git::Repository* repository = &place->repository;
+  const RevisionReader reader(*repository, place->folder, {});
   std::optional<git::Commit> at;
-  const auto head = repository->resolve(options.head.empty() ? "HEAD" : options.head);
-  if (!head) return diag::fail(head.error());
-  if (!options.head.empty()) at = *head;
+  if (!options.head.empty()) {
+    auto head = repository->resolve(options.head);
+    if (!head) return diag::fail(std::move(head).error());
+    at = *std::move(head);
+  }
   auto loaded = reader.load(at, "");
   if (!loaded) return diag::fail(std::move(loaded).error());
   Revisions revisions{*std::move(loaded), {}};
   if (options.base.empty()) return revisions;
+  const auto head = at ? diag::Result<git::Commit>(*at) : repository->resolve("HEAD");
+  if (!head) return diag::fail(head.error());
   auto from = repository->resolve(options.base);
   if (from && !options.tip) from = repository->merge_base(*from, *head);
   if (!from) return diag::fail(from.error());
