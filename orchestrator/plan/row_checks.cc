@@ -105,6 +105,10 @@ void check_row_list(const std::vector<BuiltRow>& rows, diag::Diagnostics& out) {
   if (rows.empty() && !out.has_errors())
     out.add(diag::make(rule::plan_no_row, "the filters leave no row of the job matrix",
                        "relax a filter; `plan` without filters lists everything"));
+  check_row_names(rows, out);
+}
+
+void check_row_names(const std::vector<BuiltRow>& rows, diag::Diagnostics& out) {
   std::unordered_map<std::string, const BuiltRow*> by_name;
   for (const BuiltRow& built : rows) {
     const auto [place, inserted] = by_name.emplace(result_name(built), &built);

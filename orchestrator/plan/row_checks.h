@@ -8,7 +8,10 @@
 
 namespace sweep::plan {
 
-// Nothing to run, rows that are the same twice, and different rows whose result files have one name.
+// Rows that are the same twice, and different rows whose result files have one name.
+void check_row_names(const std::vector<BuiltRow>& rows, diag::Diagnostics& out);
+
+// The same, and nothing to run at all.
 void check_row_list(const std::vector<BuiltRow>& rows, diag::Diagnostics& out);
 
 // Values of filters that no entry has.

@@ -7,6 +7,7 @@
 
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/diag/rules/matrix.h"
+#include "orchestrator/plan/buckets.h"
 #include "orchestrator/plan/eval_marking.h"
 #include "orchestrator/plan/point_choice.h"
 #include "orchestrator/plan/row_builder.h"
@@ -120,7 +121,7 @@ std::vector<std::string> test_runners_of(const MatrixEntry& entry, const Checkou
   return runners;
 }
 
-MatrixRows text_of(RowList list) {
+MatrixRows text_of(RowList list, const RowFilter& filter) {
   MatrixRows result;
   result.count = list.rows.size();
   result.json = "[";
@@ -128,6 +129,16 @@ MatrixRows text_of(RowList list) {
   result.json += "]";
   result.diagnostics = std::move(list.diagnostics);
   check_row_list(list.rows, result.diagnostics);
+  if (filter.into_buckets) {
+    RowBuckets buckets;
+    for (BuiltRow& built : drop_in_progress(std::move(list.rows), result.diagnostics)) {
+      const std::string name = dispatch_bucket(built);
+      buckets.add(name, std::move(built));
+    }
+    result.buckets = texts_of(buckets);
+  } else {
+    check_matrix_limit(list.rows, result.diagnostics);
+  }
   result.diagnostics.normalise();
   return result;
 }
@@ -211,11 +222,11 @@ RowList entry_rows(const Checkout& checkout, const std::vector<const MatrixEntry
 }
 
 MatrixRows full_sweep(const Checkout& checkout, const FullSweep& options) {
-  return text_of(full_sweep_rows(checkout, options));
+  return text_of(full_sweep_rows(checkout, options), options.filter);
 }
 
 MatrixRows test_config(const Checkout& checkout, const TestConfig& options) {
-  return text_of(test_config_rows(checkout, options));
+  return text_of(test_config_rows(checkout, options), options.filter);
 }
 
 }  // namespace sweep::plan

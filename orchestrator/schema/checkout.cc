@@ -70,6 +70,13 @@ Checkout load_matrix_files(const fs::path& root, const FileSelection& selection)
   return loader.finish();
 }
 
+Checkout load_texts(TextSelection selection) {
+  Loader loader(".");
+  for (SourceText& source : selection.targets) loader.add(std::move(source), Loader::Role::kTarget);
+  for (SourceText& source : selection.context) loader.add(std::move(source), Loader::Role::kContext);
+  return loader.finish();
+}
+
 Validation validate_paths(const fs::path& root, const std::vector<fs::path>& paths, std::optional<FileKind> kind) {
   Loader loader(root);
   if (paths.empty()) loader.load_root(Loader::Role::kTarget);

@@ -10,6 +10,7 @@
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/schema/changelog_file.h"
 #include "orchestrator/schema/row_schema.h"
 #include "orchestrator/schema/rules.h"
 #include "orchestrator/yaml/parse.h"
@@ -70,34 +71,38 @@ std::string Loader::path_in_root(const fs::path& path) const {
 
 void Loader::load(const fs::path& path, std::string name, Role role, std::optional<FileKind> kind) {
   if (!loaded_.insert(fs::absolute(path).lexically_normal()).second) return;
-  diag::Diagnostics found;
   const yaml::Limits limits;
   auto text = base::read_file(path, limits.bytes);
-  if (role == Role::kTarget) {
-    targets_.insert(name);
-    ++checkout_.files;
-  }
   if (!text) {
     const bool too_large = text.error().error_number == EFBIG;
-    if (role == Role::kTarget)
-      checkout_.diagnostics.add(diag::make_at(
-          too_large ? rule::file_too_large : rule::file_unreadable, {name},
-          too_large ? fmt::format("the file is larger than {} bytes", limits.bytes) : text.error().text()));
+    if (role == Role::kContext) return;
+    targets_.insert(name);
+    ++checkout_.files;
+    checkout_.diagnostics.add(
+        diag::make_at(too_large ? rule::file_too_large : rule::file_unreadable, {name},
+                      too_large ? fmt::format("the file is larger than {} bytes", limits.bytes) : text.error().text()));
     return;
   }
-  checkout_.sources.add(name, *text);
-  const bool json = path.extension() == ".json";
-  const DocumentPtr document = json ? yaml::parse_json(name, *std::move(text), found, limits)
-                                    : yaml::parse(name, *std::move(text), found, limits);
+  add({std::move(name), path_in_root(path), *std::move(text), kind, is_outside_root(path)}, role);
+}
+
+void Loader::add(SourceText source, Role role) {
+  const yaml::Limits limits;
+  diag::Diagnostics found;
+  if (role == Role::kTarget && targets_.insert(source.name).second) ++checkout_.files;
+  checkout_.sources.add(source.name, source.text);
+  const bool json = fs::path(source.path).extension() == ".json";
+  const DocumentPtr document = json ? yaml::parse_json(source.name, std::move(source.text), found, limits)
+                                    : yaml::parse(source.name, std::move(source.text), found, limits);
   if (document != nullptr) {
-    const Place place{path_in_root(path), is_outside_root(path), role};
-    if (!kind) kind = find_kind(document->root(), place.path);
+    const Place place{source.path, source.outside_root, role};
+    const auto kind = source.kind ? source.kind : find_kind(document->root(), place.path);
     if (kind) {
       decode(document, *kind, place, found);
     } else {
-      diag::Diagnostic d =
-          diag::make_at(rule::schema_unknown_kind, {name}, "the kind of this file cannot be told from its content",
-                        fmt::format("state it with --kind, one of {}", all_kinds()));
+      diag::Diagnostic d = diag::make_at(rule::schema_unknown_kind, {source.name},
+                                         "the kind of this file cannot be told from its content",
+                                         fmt::format("state it with --kind, one of {}", all_kinds()));
       if (in_folder_) d.severity = diag::Severity::kWarning;  // other tools have files in the same folders
       found.add(std::move(d));
     }
@@ -135,7 +140,7 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const Place& pla
       return;
     case FileKind::kChangelog: {
       std::vector<ChangelogEntry> entries = decode_changelog(document, out);
-      check_changelog_text(*document, entries, out);
+      check_changelog_text(*document, out);
       if (target)
         for (ChangelogEntry& entry : entries) checkout_.changelog.push_back(std::move(entry));
       return;

@@ -22,6 +22,9 @@ class Loader {
   void load(const std::filesystem::path& path, std::string name, Role role,
             std::optional<FileKind> kind = std::nullopt);
 
+  // The same for a file that is in memory.
+  void add(SourceText source, Role role);
+
   // Reads the YAML and JSON files below a folder, in name order.
   void load_folder(const std::filesystem::path& folder, const std::string& name, Role role,
                    std::optional<FileKind> kind = std::nullopt);
