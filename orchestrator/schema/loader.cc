@@ -55,7 +55,7 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
 }  // namespace
 
 Loader::Loader(fs::path root) {
-  checkout_.root = root.empty() ? fs::path(".") : std::move(root);  // files can be named without a checkout
+  checkout_.root = std::move(root);
 }
 
 bool Loader::is_outside_root(const fs::path& path) const {
