@@ -99,7 +99,7 @@ class Page {
 
   std::string type(const Shape& shape) {
     std::string text = plain(shape);
-    if (shape.nullable) text += " or null";
+    if (shape.nullable) text += text.find(',') == std::string::npos ? " or null" : ", or null";
     return text;
   }
 
@@ -122,8 +122,7 @@ class Page {
       }
       case ShapeKind::kList:
         if (shape.one_too) return fmt::format("{}, or a list of them", type(*shape.item));
-        return fmt::format("list of {}{}", shape.least_items > 0 ? fmt::format("at least {} ", shape.least_items) : "",
-                           type(*shape.item));
+        return fmt::format("{}list of {}", shape.least_items > 0 ? "non-empty " : "", type(*shape.item));
       case ShapeKind::kMap:
         return fmt::format(
             "mapping{} to {}",

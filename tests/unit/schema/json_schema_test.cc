@@ -9,6 +9,7 @@
 #include <set>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/schema/changelog_file.h"
 #include "orchestrator/schema/points.h"
 #include "orchestrator/schema/row_schema.h"
 #include "orchestrator/schema/rules.h"
@@ -74,14 +75,9 @@ diag::Diagnostics findings(FileKind kind, const schema::DocumentPtr& document) {
     case FileKind::kAcceptance:
       schema::decode_acceptance(document, out);
       break;
-    case FileKind::kChangelog: {
-      const auto entries = schema::decode_changelog(document, out);
-      diag::Diagnostics of_text;
-      schema::check_changelog_text(*document, entries, of_text);
-      for (const diag::Diagnostic& d : of_text.items())
-        if (d.rule.info().slug != "changelog/layout") out.add(d);  // JSON text has another layout
+    case FileKind::kChangelog:
+      schema::decode_changelog(document, out);
       break;
-    }
     case FileKind::kPin: {
       diag::Diagnostics all;
       schema::decode_pin(document, "p.json", all);
