@@ -232,14 +232,13 @@ void add_plan_changes(CLI::App& plan_command, Action& action) {
   CLI::App* command = plan_command.add_subcommand(
       "changes", "Rows that the appended changelog entries select, in buckets, as one line of JSON");
   command->footer(
-      std::string(
-          "Examples:\n"
-          "  sweepctl plan changes --base origin/main                     what this working tree would run\n"
-          "  sweepctl plan changes --base origin/main --head HEAD --trim-conc --github\n\n"
-          "Changelog, matrix and runner file are read at the head, for append-only entries also at the base: the\n"
-          "point where the head left it. Both layouts are known: matrix/, changelog/perf-changelog.yaml; and\n"
-          "configs/*-master.yaml, configs/runners.yaml, perf-changelog.yaml.\n\n") +
-      kGithubHelp + "\n  changelog-metadata       {\"base_ref\", \"head_ref\", \"entries\"}");
+      "Examples:\n"
+      "  sweepctl plan changes --base origin/main                     what this working tree would run\n"
+      "  sweepctl plan changes --base origin/main --head HEAD --trim-conc --github\n\n"
+      "Changelog, matrix and runner file are read at the head, for append-only entries also at the base: the\n"
+      "point where the head left it. Both layouts are known: matrix/, changelog/perf-changelog.yaml; and\n"
+      "configs/*-master.yaml, configs/runners.yaml, perf-changelog.yaml.\n\n" +
+      github_help("  changelog-metadata       {\"base_ref\", \"head_ref\", \"entries\"}\n"));
   command->add_option("--base", options->base, "Revision that the change is made against")
       ->required()
       ->type_name("REF");
