@@ -85,6 +85,11 @@ diag::Result<RevisionReader::Files> RevisionReader::find(const OptionalCommit& a
                                                          const std::vector<std::string>& paths) const {
   Files found;
   for (const std::string& path : paths) {
+    if (!at) {
+      std::error_code ignored;
+      if (fs::is_regular_file(repository_.root() / path, ignored)) found.push_back({path, {}});
+      continue;
+    }
     const size_t slash = path.rfind('/');
     auto beside = list(at, slash == std::string::npos ? std::string_view() : std::string_view(path).substr(0, slash));
     if (!beside) return diag::fail(std::move(beside).error());
