@@ -96,7 +96,7 @@ void add_common(CLI::App& command, RowArguments& arguments) {
       ->check(CLI::IsMember({"1k1k", "8k1k"}).description(""))
       ->type_name("LENS...");
   add_github_options(command, arguments.github);
-  command.footer(kGithubHelp);
+  command.footer(github_help());
 }
 
 void add_full_sweep(CLI::App& parent, Action& action) {
