@@ -30,6 +30,7 @@ constexpr const char* kFooter =
     "  sweepctl validate                     every file of the checkout, all problems at once\n"
     "  sweepctl validate matrix/nvidia.yaml  one file\n"
     "  sweepctl plan test-config --config-files matrix/nvidia.yaml --config-keys 'dsv41*'\n"
+    "  sweepctl changelog check --base origin/main --pr 123\n"
     "  sweepctl run ENTRY --dry-run          what a run would do, down to the engine's command line\n"
     "  sweepctl explain schema/unknown-field what a rule is for\n\n"
     "Exit codes:\n"

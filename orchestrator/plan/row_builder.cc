@@ -56,12 +56,19 @@ void put_identity(Row& row, const RowInput& input) {
   put(row, "runner", input.runner);
 }
 
+// A setting of the entry that the point states too, if only as empty, is hidden by it.
+bool is_hidden(const PointView& view, std::string_view field) {
+  return view.source != nullptr && view.source->find_entry(field) != nullptr;
+}
+
 void put_router(Row& row, const PointView& view) {
+  if (!view.point->router && is_hidden(view, "router")) return;
   const auto& router = view.point->router ? view.point->router : view.entry->router;
   if (router) put(row, "router", component_row(*router));
 }
 
 void put_transfer(Row& row, const PointView& view) {
+  if (!view.point->kv_p2p_transfer && is_hidden(view, "kv-p2p-transfer")) return;
   const schema::Text& transfer =
       view.point->kv_p2p_transfer ? view.point->kv_p2p_transfer : view.entry->kv_p2p_transfer;
   if (transfer) put(row, "kv-p2p-transfer", *transfer);

@@ -1,97 +1,156 @@
-// Acceptance control inside recipes. Entries state the acceptance length and the engine's adapter renders it; a recipe
-// that forces one of its own would undo or double it.
-#include <fmt/format.h>
+#include "orchestrator/schema/acceptance_control.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
-#include "orchestrator/diag/rules/matrix.h"
-#include "orchestrator/schema/engine_flags.h"
-#include "orchestrator/schema/points.h"
-#include "orchestrator/schema/rules.h"
+#include "orchestrator/yaml/parse.h"
 
 namespace sweep::schema {
 
 namespace {
 
-namespace rule = diag::rule;
-
-constexpr std::string_view kSglangLength = "SGLANG_SIMULATE_ACC_LEN";
-constexpr std::string_view kTrtllmDrafts = "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS";
+// Parts of the names that engines give to a forced acceptance length, in one spelling: SGLANG_SIMULATE_ACC_LEN;
+// TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS; vLLM's synthetic_acceptance_length, _rate and _rates and the peer's
+// SYNTHETIC_ACCEPTANCE; ATOM's --spec-decode-acceptance-length and -rate.
+constexpr auto kNames = std::to_array<std::string_view>(
+    {"simulate_acc_len", "force_num_accepted_tokens", "synthetic_acceptance", "spec_decode_acceptance"});
+constexpr std::string_view kDraftsOnly = "force_num_accepted_tokens";
+constexpr std::string_view kRejection = "rejection_sample_method";
 constexpr std::string_view kSynthetic = "synthetic";
-constexpr auto kRoles = std::to_array<Role>({Role::kAggregated, Role::kPrefill, Role::kDecode});
+constexpr int kMostJsonDepth = 8;
 
-struct Control {
-  std::string name;
-  yaml::Range where;
+std::string one_spelling(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](char c) {
+    if (c == '-') return '_';
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return result;
+}
+
+std::string_view name_in(std::string_view spelled) {
+  for (const std::string_view name : kNames)
+    if (spelled.find(name) != std::string_view::npos) return name;
+  return {};
+}
+
+std::optional<double> number_in(std::string_view text) {
+  double value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+class ControlSearch {
+ public:
+  std::vector<AcceptanceControl> take(const yaml::Node& tree) {
+    walk(tree, nullptr, 0);
+    return std::move(found_);
+  }
+
+ private:
+  // `inside`: the place of the text whose JSON content is being walked.
+  void walk(const yaml::Node& node, const yaml::Range* inside, int depth) {
+    for (const yaml::Node& item : node.items) {
+      if (item.is_scalar()) check_text(item, inside, depth);
+      walk(item, inside, depth);
+    }
+    for (const yaml::Entry& entry : node.entries) {
+      if (!check_name(entry, inside) && entry.value.is_scalar()) check_text(entry.value, inside, depth);
+      if (entry.key == "embedded_config" || in_embedded_) check_embedded(entry);
+      const bool before = in_embedded_;
+      in_embedded_ = before || entry.key == "embedded_config";
+      walk(entry.value, inside, depth);
+      in_embedded_ = before;
+    }
+  }
+
+  // The embedded engine's own flags.
+  void check_embedded(const yaml::Entry& entry) {
+    const std::string name = one_spelling(entry.key);
+    if (name == "acceptance" || name == "acceptance_length")
+      found_.push_back({entry.key, entry.key_where, number_in(entry.value.text), false, entry.value.text});
+  }
+
+  bool check_name(const yaml::Entry& entry, const yaml::Range* inside) {
+    const std::string spelled = one_spelling(entry.key);
+    const bool forces_by_method = spelled.ends_with(kRejection) && one_spelling(entry.value.text) == kSynthetic;
+    const std::string_view name = name_in(spelled);
+    if (name.empty() && !forces_by_method) return false;
+    AcceptanceControl control{
+        entry.key, inside != nullptr ? *inside : entry.key_where, {}, name == kDraftsOnly, entry.value.text};
+    const auto value = number_in(entry.value.text);
+    if (value && *value < 0 && name == "simulate_acc_len") return true;  // off
+    if (value && spelled.find("rate") == std::string::npos)
+      control.committed = control.counts_drafts ? *value + 1 : *value;
+    if (control.committed && inside == nullptr) control.where = entry.value.where;
+    found_.push_back(std::move(control));
+    return true;
+  }
+
+  void check_text(const yaml::Node& text, const yaml::Range* inside, int depth) {
+    const std::string spelled = one_spelling(text.text);
+    const bool by_method =
+        spelled.find(kRejection) != std::string::npos && spelled.find(kSynthetic) != std::string::npos;
+    const std::string_view name = name_in(spelled);
+    if (name.empty() && !by_method) return;
+    const yaml::Range where = inside != nullptr ? *inside : text.where;
+    if (text.text.find('{') != std::string::npos && depth < kMostJsonDepth) {
+      diag::Diagnostics ignored;
+      const size_t begin = text.text.find('{');
+      const auto document = yaml::parse_json({}, text.text.substr(begin), ignored);
+      if (document) {
+        const size_t before = found_.size();
+        walk(document->root(), &where, depth + 1);
+        if (found_.size() > before) return;
+      }
+    }
+    found_.push_back({std::string(name.empty() ? kRejection : name), where, {}, false, {}});
+  }
+
+  std::vector<AcceptanceControl> found_;
+  bool in_embedded_ = false;
 };
 
-// What in a role of a recipe forces the acceptance length.
-std::vector<Control> controls_of(const Recipe& recipe, Role role) {
-  std::vector<Control> controls;
-  for (const std::string_view variable : {kSglangLength, kTrtllmDrafts})
-    if (const NamedText* found = find_environment(recipe, role, variable))
-      controls.push_back({std::string(variable), found->name_where});
-  const EngineFlags flags = read_engine_flags(recipe, role);
-  if (flags.rejection_sampling.value == kSynthetic)
-    controls.push_back({"rejection_sample_method: synthetic", flags.rejection_sampling.where});
-  return controls;
+bool is_true(const yaml::Node* node) {
+  return node != nullptr && node->is_scalar() && (node->text == "true" || node->text == "True" || node->text == "1");
 }
 
-void check_adaptive(const RecipeFile& file, const Recipe& recipe, Role role, diag::Diagnostics& out) {
-  const EngineFlags flags = read_engine_flags(recipe, role);
-  if (!flags.adaptive_verification.value || flags.rejection_sampling.value != kSynthetic) return;
-  out.add(
-      finding(rule::acceptance_forced_with_adaptive, *file.document, flags.adaptive_verification.where, "backend",
-              "a forced acceptance length together with adaptive verification",
-              "set enable_adaptive_verification to false: a step that verifies fewer drafts cannot commit the asked "
-              "number of tokens"));
-}
-
-void check_drafts_only(const RecipeFile& file, const Recipe& recipe, Role role, diag::Diagnostics& out) {
-  const NamedText* variable = find_environment(recipe, role, kTrtllmDrafts);
-  if (variable == nullptr) return;
-  const std::string& text = variable->value.value;
-  double drafts = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), drafts);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || drafts < 0) return;
-  out.add(finding(rule::acceptance_counts_drafts_only, *file.document, variable->value.where, "backend",
-                  fmt::format("{} counts accepted drafts only: with {} a step commits {:.6g} tokens", kTrtllmDrafts,
-                              text, drafts + 1),
-                  fmt::format("for an acceptance length of {:.6g} write {:.6g}", drafts, drafts - 1)));
+// ATOM's --dspark-config is JSON in a text, or a mapping.
+bool has_confidence_schedule(const yaml::Node& config) {
+  if (config.is_map()) return is_true(config.find("confidence_schedule"));
+  diag::Diagnostics ignored;
+  const auto document = config.is_scalar() ? yaml::parse_json({}, config.text, ignored) : nullptr;
+  return document && document->root().is_map() && is_true(document->root().find("confidence_schedule"));
 }
 
 }  // namespace
 
-void check_acceptance_control(const RecipeFile& recipe, diag::Diagnostics& out) {
-  for (const RecipeVariant& variant : recipe.variants) {
-    for (const Role role : kRoles) {
-      check_adaptive(recipe, variant.recipe, role, out);
-      check_drafts_only(recipe, variant.recipe, role, out);
-    }
-  }
+std::vector<AcceptanceControl> find_controls(const yaml::Node& tree) {
+  return ControlSearch().take(tree);
 }
 
-void check_acceptance_control(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
-                              diag::Diagnostics& out) {
-  for (const PointView& view : views) {
-    const auto& acceptance = entry.acceptance_of(*view.point);
-    const Text& reference = entry.recipe_of(*view.point);
-    if (!acceptance || !reference) continue;
-    const RecipeVariant* variant = find_recipe_variant(checkout, *reference);
-    const RecipeFile* file = checkout.find_recipe(parse_recipe_reference(*reference).path);
-    if (variant == nullptr) continue;
-    for (const Role role : kRoles) {
-      for (const Control& control : controls_of(variant->recipe, role)) {
-        diag::Diagnostic d = finding(rule::acceptance_set_in_recipe, *file->document, control.where, "backend",
-                                     fmt::format("the recipe forces the acceptance length itself ({})", control.name),
-                                     "remove it: the length is rendered from the matrix entry");
-        d.notes.push_back(
-            {fmt::format("entry \"{}\" states it here", entry.key), entry.document->span(acceptance->where)});
-        out.add(std::move(d));
-      }
-    }
+bool is_control_name(std::string_view name) {
+  return !name_in(one_spelling(name)).empty();
+}
+
+std::optional<AdaptiveVerification> find_adaptive(const Recipe& recipe) {
+  for (const Role role : {Role::kAggregated, Role::kPrefill, Role::kDecode}) {
+    const EngineFlags flags = read_engine_flags(recipe, role);
+    if (flags.adaptive_verification.value)
+      return AdaptiveVerification{
+          flags.engine == Engine::kTrtllm ? "enable_confidence_scheduling" : "enable_adaptive_verification",
+          flags.adaptive_verification.where};
+    const yaml::Node* config = engine_config(recipe, role);
+    if (config == nullptr) continue;
+    if (const yaml::Entry* threshold = find_flag(*config, {"speculative-dspark-confidence-threshold"}))
+      return AdaptiveVerification{"speculative-dspark-confidence-threshold", threshold->key_where};
+    const yaml::Entry* dspark = find_flag(*config, {"dspark-config"});
+    if (dspark != nullptr && has_confidence_schedule(dspark->value))
+      return AdaptiveVerification{"confidence_schedule", dspark->value.where};
   }
+  return std::nullopt;
 }
 
 }  // namespace sweep::schema

@@ -10,9 +10,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Name of a path in diagnostics: as given, without "./".
+// Name of a path in diagnostics: as given, without "./" and a slash at the end.
 std::string name_of(const fs::path& path) {
-  return path.lexically_normal().generic_string();
+  std::string name = path.lexically_normal().generic_string();
+  if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+// Recipes and golden curves of a checkout in the peer's layout, above the named files.
+void load_peer_folders(Loader& loader, const std::vector<fs::path>& paths) {
+  constexpr int kMostLevels = 3;
+  for (const fs::path& path : paths) {
+    std::error_code ignored;
+    fs::path folder = fs::absolute(path, ignored).lexically_normal();
+    for (int level = 0; level < kMostLevels && folder.has_relative_path(); ++level) {
+      const fs::path recipes = folder / "benchmarks" / "multi_node" / "srt-slurm-recipes";
+      if (fs::is_directory(recipes, ignored)) {
+        const auto load = [&](const fs::path& below, FileKind kind) {
+          const std::string name = path.is_absolute() ? below.generic_string()
+                                                      : below.lexically_proximate(fs::current_path()).generic_string();
+          loader.load_folder(below, name, Loader::Role::kContext, kind);
+        };
+        load(recipes, FileKind::kRecipe);
+        const fs::path curves = folder / "golden_al_distribution";
+        if (fs::is_directory(curves, ignored)) load(curves, FileKind::kAcceptance);
+        break;
+      }
+      folder = folder.parent_path();
+    }
+  }
 }
 
 }  // namespace
@@ -49,7 +75,7 @@ const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_v
 Checkout load_checkout(const fs::path& root) {
   Loader loader(root);
   loader.load_root(Loader::Role::kTarget);
-  return loader.finish();
+  return loader.finish(Loader::Foreign::kChecked);
 }
 
 Checkout load_matrix_files(const fs::path& root, const FileSelection& selection) {
@@ -67,14 +93,14 @@ Checkout load_matrix_files(const fs::path& root, const FileSelection& selection)
   std::error_code ignored;
   if (!selection.runner_file && fs::is_regular_file(own_runners, ignored))
     loader.load(own_runners, "matrix/runners.yaml", Loader::Role::kContext, FileKind::kRunners);
-  return loader.finish();
+  return loader.finish(Loader::Foreign::kLeft);
 }
 
 Checkout load_texts(TextSelection selection) {
   Loader loader(".");
   for (SourceText& source : selection.targets) loader.add(std::move(source), Loader::Role::kTarget);
   for (SourceText& source : selection.context) loader.add(std::move(source), Loader::Role::kContext);
-  return loader.finish();
+  return loader.finish(Loader::Foreign::kLeft);
 }
 
 Validation validate_paths(const fs::path& root, const std::vector<fs::path>& paths, std::optional<FileKind> kind) {
@@ -96,8 +122,9 @@ Validation validate_paths(const fs::path& root, const std::vector<fs::path>& pat
     if (fs::is_regular_file(beside, ignored))
       loader.load(beside, name_of(beside), Loader::Role::kContext, FileKind::kRunners);
   }
+  load_peer_folders(loader, paths);
   loader.load_root(Loader::Role::kContext);
-  Checkout checkout = loader.finish();
+  Checkout checkout = loader.finish(Loader::Foreign::kChecked);
   Validation validation;
   validation.files = checkout.files;
   validation.entries = checkout.entries.size();

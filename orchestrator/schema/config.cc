@@ -1,6 +1,7 @@
 #include "orchestrator/schema/config.h"
 
 #include <algorithm>
+#include <array>
 
 namespace sweep::schema {
 
@@ -48,11 +49,26 @@ const RecipeVariant* RecipeFile::find(std::string_view selector) const {
   return found == variants.end() ? nullptr : &*found;
 }
 
-bool AcceptanceCurve::is_for(const MatrixEntry& entry) const {
+std::vector<std::string> curve_names_of(const MatrixEntry& entry) {
+  // Short names under which the peer looks curves up (InferenceX, runners/inject_synthetic_acceptance.py).
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kPrefixes{{
+      {"dsv4", "deepseek-v4-pro"},
+      {"dsr1", "deepseek-r1"},
+      {"dsv4dspark", "deepseek-v4-pro-0813"},
+      {"dsv4dsparkprob", "deepseek-v4-pro-0813"},
+  }};
   std::string name = entry.model.value.substr(entry.model.value.rfind('/') + 1);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return model == name || model == entry.model_prefix.value;
+  std::vector<std::string> names{std::move(name), entry.model_prefix.value};
+  for (const auto& [prefix, model] : kPrefixes)
+    if (entry.model_prefix.value == prefix) names.emplace_back(model);
+  return names;
+}
+
+bool AcceptanceCurve::is_for(const MatrixEntry& entry) const {
+  const std::vector<std::string> names = curve_names_of(entry);
+  return std::find(names.begin(), names.end(), model) != names.end();
 }
 
 }  // namespace sweep::schema

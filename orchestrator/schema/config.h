@@ -232,9 +232,12 @@ struct AcceptanceCurve {
   DocumentPtr document;
   std::vector<std::pair<int64_t, Number>> lengths;
 
-  // Curves are filed under the repository's name in lower case, without its owner: "deepseek-v4-pro-0813".
   bool is_for(const MatrixEntry& entry) const;
 };
+
+// The names under which curves of an entry's model are filed: the repository's in lower case, without its owner
+// ("deepseek-v4-pro-0813"), the model prefix, and the peer's name for it.
+std::vector<std::string> curve_names_of(const MatrixEntry& entry);
 
 struct PinFile {
   yaml::Range where;

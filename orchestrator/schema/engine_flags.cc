@@ -8,7 +8,14 @@ namespace sweep::schema {
 
 namespace {
 
+std::string_view without_dashes(std::string_view name) {
+  while (name.starts_with('-')) name.remove_prefix(1);
+  return name;
+}
+
 bool same_name(std::string_view a, std::string_view b) {
+  a = without_dashes(a);
+  b = without_dashes(b);
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return (x == '_' ? '-' : x) == (y == '_' ? '-' : y); });
 }
@@ -22,10 +29,22 @@ Integer integer_of(const yaml::Node* node) {
   return value ? Integer{*value, node->where, true} : Integer{};
 }
 
+Number number_of(const yaml::Node* node) {
+  if (node == nullptr) return {};
+  yaml::Node plain = *node;
+  plain.quoted = false;
+  const auto value = yaml::decode_number(plain);
+  return value ? Number{*value, node->where, true} : Number{};
+}
+
+// Engines take several words for true; a switch without a value is on.
 Boolean boolean_of(const yaml::Node* node) {
   if (node == nullptr) return {};
-  const auto value = yaml::decode_boolean(*node);
-  return value ? Boolean{*value, node->where, true} : Boolean{};
+  if (node->is_null()) return {true, node->where, true};
+  if (!node->is_scalar()) return {};
+  for (const std::string_view word : {"true", "True", "TRUE", "1", "yes", "on"})
+    if (node->text == word) return {true, node->where, true};
+  return {false, node->where, true};
 }
 
 Text text_of(const yaml::Node* node) {
@@ -37,59 +56,98 @@ const yaml::Node* flag(const yaml::Node& flags, std::initializer_list<std::strin
   return entry == nullptr ? nullptr : &entry->value;
 }
 
+void read_vllm_settings(const yaml::Node& node, EngineFlags& flags) {
+  flags.method = text_of(flag(node, {"method"}));
+  flags.draft_tokens = integer_of(flag(node, {"num_speculative_tokens"}));
+  flags.adaptive_verification = boolean_of(flag(node, {"enable_adaptive_verification"}));
+  flags.rejection_sampling = text_of(flag(node, {"rejection_sample_method"}));
+  flags.forced_length = number_of(flag(node, {"synthetic_acceptance_length"}));
+}
+
 // vLLM's speculative config is JSON in a text, or a mapping. Places inside the text are those of the whole text.
 void read_vllm_speculation(const yaml::Node& node, EngineFlags& flags) {
-  if (node.is_map()) {
-    flags.draft_tokens = integer_of(flag(node, {"num_speculative_tokens"}));
-    flags.adaptive_verification = boolean_of(flag(node, {"enable_adaptive_verification"}));
-    flags.rejection_sampling = text_of(flag(node, {"rejection_sample_method"}));
-    return;
-  }
+  flags.speculates = true;
+  flags.speculation = &node;
+  if (node.is_map()) return read_vllm_settings(node, flags);
   if (!node.is_scalar()) return;
   diag::Diagnostics ignored;  // the engine reads its own flags; a text that is no JSON is its business
   const auto document = yaml::parse_json({}, node.text, ignored);
   if (!document || !document->root().is_map()) return;
-  read_vllm_speculation(document->root(), flags);
-  flags.draft_tokens.where = node.where;
-  flags.adaptive_verification.where = node.where;
-  flags.rejection_sampling.where = node.where;
+  read_vllm_settings(document->root(), flags);
+  for (yaml::Range* where : {&flags.method.where, &flags.draft_tokens.where, &flags.adaptive_verification.where,
+                             &flags.rejection_sampling.where, &flags.forced_length.where})
+    *where = node.where;
+}
+
+void read_common(const yaml::Node& config, EngineFlags& flags) {
+  flags.model = text_of(flag(config, {"model", "model-path"}));
+  flags.revision = text_of(flag(config, {"revision"}));
 }
 
 void read_sglang(const yaml::Node& config, EngineFlags& flags) {
   flags.tp = integer_of(flag(config, {"tp-size", "tensor-parallel-size", "tp"}));
+  flags.pp = integer_of(flag(config, {"pp-size", "pipeline-parallel-size", "pp"}));
   flags.ep = integer_of(flag(config, {"ep-size", "expert-parallel-size", "ep"}));
   flags.dp = integer_of(flag(config, {"dp-size", "data-parallel-size", "dp"}));
   flags.dp_attn = boolean_of(flag(config, {"enable-dp-attention"}));
   flags.moe_backend = text_of(flag(config, {"moe-runner-backend"}));
+  flags.method = text_of(flag(config, {"speculative-algorithm", "speculative-algo"}));
+  flags.speculates = flags.method.present || flag(config, {"speculative-num-steps"}) != nullptr;
   flags.draft_tokens = integer_of(flag(config, {"speculative-dspark-block-size"}));
-  if (flags.draft_tokens) return;
+  if (flags.draft_tokens) flags.speculates = true;
+  if (flags.draft_tokens || flags.is_dspark()) return;
   // Without DSPARK the flag counts the verified tokens: the drafts and the target's own.
   Integer verified = integer_of(flag(config, {"speculative-num-draft-tokens"}));
-  if (verified) flags.draft_tokens = {*verified - 1, verified.where, true};
+  if (!verified) return;
+  flags.draft_tokens = {*verified - 1, verified.where, true};
+  flags.speculates = true;
 }
 
 void read_vllm(const yaml::Node& config, EngineFlags& flags) {
   flags.tp = integer_of(flag(config, {"tensor-parallel-size", "tp"}));
+  flags.pp = integer_of(flag(config, {"pipeline-parallel-size", "pp"}));
   flags.dp = integer_of(flag(config, {"data-parallel-size", "dp"}));
+  flags.dcp = integer_of(flag(config, {"decode-context-parallel-size", "dcp"}));
+  flags.pcp = integer_of(flag(config, {"prefill-context-parallel-size", "pcp"}));
+  flags.expert_parallel = boolean_of(flag(config, {"enable-expert-parallel"}));
   flags.moe_backend = text_of(flag(config, {"moe-backend"}));
   if (const yaml::Node* speculation = flag(config, {"speculative-config"})) read_vllm_speculation(*speculation, flags);
 }
 
 void read_trtllm(const yaml::Node& config, EngineFlags& flags) {
   flags.tp = integer_of(flag(config, {"tensor_parallel_size"}));
+  flags.pp = integer_of(flag(config, {"pipeline_parallel_size"}));
+  flags.pcp = integer_of(flag(config, {"context_parallel_size"}));
   flags.ep = integer_of(flag(config, {"moe_expert_parallel_size"}));
   flags.dp_attn = boolean_of(flag(config, {"enable_attention_dp"}));
+  if (const yaml::Node* moe = flag(config, {"moe_config"}); moe != nullptr && moe->is_map())
+    flags.moe_backend = text_of(flag(*moe, {"backend"}));
   const yaml::Node* speculation = flag(config, {"speculative_config"});
-  if (speculation != nullptr && speculation->is_map())
-    flags.draft_tokens = integer_of(flag(*speculation, {"max_draft_len", "num_nextn_predict_layers"}));
+  if (speculation == nullptr || !speculation->is_map()) return;
+  flags.speculates = true;
+  flags.speculation = speculation;
+  flags.method = text_of(flag(*speculation, {"decoding_type"}));
+  flags.draft_tokens = integer_of(flag(*speculation, {"max_draft_len", "num_nextn_predict_layers"}));
+  flags.adaptive_verification = boolean_of(flag(*speculation, {"enable_confidence_scheduling"}));
 }
 
 void read_embedded(const yaml::Node& config, EngineFlags& flags) {
   flags.tp = integer_of(flag(config, {"tp-size"}));
   flags.draft_tokens = integer_of(flag(config, {"num-draft-tokens"}));
+  flags.speculates = flags.draft_tokens.present;
 }
 
 }  // namespace
+
+int64_t EngineFlags::ranks() const {
+  const int64_t product = tp.value_or(1) * pp.value_or(1) * pcp.value_or(1);
+  const bool inside_tp = engine == Engine::kSglang && dp_attn.value;  // SGLang splits the TP ranks for attention
+  return inside_tp || engine == Engine::kTrtllm ? product : product * dp.value_or(1);
+}
+
+bool EngineFlags::is_dspark() const {
+  return same_name(method.value, "dspark") || method.value == "DSPARK" || method.value == "DSpark";
+}
 
 const yaml::Entry* find_flag(const yaml::Node& flags, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names)
@@ -141,6 +199,8 @@ EngineFlags read_engine_flags(const Recipe& recipe, Role role) {
   flags.engine = engine_of_backend(recipe.backend->type.value);
   const yaml::Node* config = engine_config(recipe, role);
   if (config == nullptr || !config->is_map()) return flags;
+  flags.configured = true;
+  read_common(*config, flags);
   switch (flags.engine) {
     case Engine::kSglang:
       read_sglang(*config, flags);

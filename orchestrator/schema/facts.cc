@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace sweep::schema {
 
@@ -23,10 +24,15 @@ constexpr auto kGpuTypes = std::to_array<GpuType>({
     {"mi355x", 0, 0, true},
 });
 
-// dspark_block_size of the checkpoint's config.json. With Engram tables, DSpark's verification of V4.1 needs the same
-// number of tokens for each request (sgl-project/sglang issue 39173).
+// dspark_block_size, expert_dtype and moe_intermediate_size of the checkpoints' config.json. With Engram tables,
+// DSpark's verification of V4.1 needs the same number of tokens for each request (sgl-project/sglang issue 39173); vLLM
+// reads its n_predict from the block size (vllm/config/speculative.py).
 constexpr auto kModels = std::to_array<ModelFacts>({
-    {"deepseek-ai/DeepSeek-V4.1-Flash", 5, true},
+    {"deepseek-ai/DeepSeek-V4.1-Flash", 5, true, true, true, 2304, true},
+    {"deepseek-ai/DeepSeek-V4-Flash-0731", 5, false, false, true, 2048, false},
+    {"deepseek-ai/DeepSeek-V4-Flash", 0, false, false, true, 2048, false},
+    {"deepseek-ai/DeepSeek-V4-Pro", 0, false, false, true, 3072, false},
+    {"deepseek-ai/DeepSeek-V4-Pro-0813", 0, false, false, true, 3072, false},
 });
 
 struct FrameworkName {
@@ -47,6 +53,27 @@ constexpr auto kFrameworks = std::to_array<FrameworkName>({
     {"atom-disagg", Engine::kAtom},
     {"embedded", Engine::kEmbedded},
 });
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+std::string_view tag_of(std::string_view image) {
+  const size_t at = image.find('@');
+  image = image.substr(0, at);
+  const size_t colon = image.rfind(':');
+  return colon == std::string_view::npos || image.find('/', colon) != std::string_view::npos ? std::string_view()
+                                                                                             : image.substr(colon + 1);
+}
+
+// Digits at the beginning of a text, which they leave.
+std::optional<int> take_number(std::string_view& text) {
+  int value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(result.ptr - text.data()));
+  return value;
+}
 
 template <class Table>
 auto find_named(const Table& table, std::string_view name) {
@@ -96,6 +123,39 @@ std::string_view engine_name(Engine engine) {
       return "this engine";
   }
   return "this engine";
+}
+
+std::optional<Version> version_of_image(std::string_view image) {
+  std::string_view tag = tag_of(image);
+  if (tag.starts_with('v')) tag.remove_prefix(1);
+  if (tag.empty() || !is_digit(tag[0])) return std::nullopt;
+  Version version;
+  const auto major = take_number(tag);
+  if (!major || !tag.starts_with('.')) return std::nullopt;
+  tag.remove_prefix(1);
+  const auto minor = take_number(tag);
+  if (!minor) return std::nullopt;
+  version.major = *major;
+  version.minor = *minor;
+  if (!tag.starts_with('.')) return version;
+  tag.remove_prefix(1);
+  if (const auto patch = take_number(tag)) version.patch = *patch;
+  return version;
+}
+
+std::optional<int64_t> day_of_image(std::string_view image) {
+  constexpr size_t kDigits = 8;
+  const std::string_view tag = tag_of(image);
+  for (size_t i = 0; i + kDigits <= tag.size(); ++i) {
+    const std::string_view part = tag.substr(i, kDigits);
+    const bool starts = i == 0 || !is_digit(tag[i - 1]);
+    const bool ends = i + kDigits == tag.size() || !is_digit(tag[i + kDigits]);
+    if (!starts || !ends || !part.starts_with("20") || !std::all_of(part.begin(), part.end(), is_digit)) continue;
+    int64_t day = 0;
+    std::from_chars(part.data(), part.data() + part.size(), day);
+    return day;
+  }
+  return std::nullopt;
 }
 
 }  // namespace sweep::schema

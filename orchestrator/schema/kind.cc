@@ -54,7 +54,9 @@ std::optional<FileKind> kind_of_map(const yaml::Node& root) {
   if (has(root, {"schema_version", "files"}) && has(root, {"revision", "files"})) return FileKind::kPin;
   if (is_recipe(root)) return FileKind::kRecipe;
   if (any_value(root, is_curve)) return FileKind::kAcceptance;
-  if (any_value(root, is_matrix_entry)) return FileKind::kMatrix;
+  const auto entries = std::count_if(root.entries.begin(), root.entries.end(),
+                                     [](const yaml::Entry& e) { return is_matrix_entry(e.value); });
+  if (entries != 0 && entries * 2 >= static_cast<std::ptrdiff_t>(root.entries.size())) return FileKind::kMatrix;
   if (mostly_known(root, cluster_shape())) return FileKind::kCluster;
   return std::nullopt;
 }
@@ -66,7 +68,7 @@ bool contains(std::string_view path, std::string_view part) {
 std::optional<FileKind> kind_of_place(std::string_view path) {
   if (contains(path, "acceptance/")) return FileKind::kAcceptance;
   if (path.ends_with("result.json")) return FileKind::kResult;
-  if (contains(path, "models/") || path.ends_with(".json")) return FileKind::kPin;
+  if (contains(path, "models/")) return FileKind::kPin;
   if (contains(path, "recipes/")) return FileKind::kRecipe;
   if (contains(path, "changelog")) return FileKind::kChangelog;
   if (path.ends_with("runners.yaml")) return FileKind::kRunners;

@@ -10,7 +10,11 @@
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/schema/acceptance_rules.h"
+#include "orchestrator/schema/binding_rules.h"
+#include "orchestrator/schema/capability_rules.h"
 #include "orchestrator/schema/changelog_file.h"
+#include "orchestrator/schema/recipe_rules.h"
 #include "orchestrator/schema/row_schema.h"
 #include "orchestrator/schema/rules.h"
 #include "orchestrator/yaml/parse.h"
@@ -176,13 +180,20 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
         diag::make_at(rule::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
-  // Of the documents of a run folder only the result is meant for others to check; it holds what the rest says.
+  // Of the documents in and below a run folder only the result is meant for others to check; it holds what the rest
+  // says.
   std::set<fs::path> bundles;
   for (const fs::path& file : files)
     if (file.filename() == "result.json") bundles.insert(file.parent_path());
-  std::erase_if(files, [&](const fs::path& file) {
-    return file.extension() == ".json" && file.filename() != "result.json" && bundles.contains(file.parent_path());
-  });
+  const auto is_in_bundle = [&](const fs::path& file) {
+    for (fs::path above = file.parent_path(); above.has_relative_path(); above = above.parent_path())
+      if (bundles.contains(above)) return true;
+    return false;
+  };
+  if (!bundles.empty())
+    std::erase_if(files, [&](const fs::path& file) {
+      return file.extension() == ".json" && file.filename() != "result.json" && is_in_bundle(file);
+    });
   std::sort(files.begin(), files.end());
   in_folder_ = true;
   for (const fs::path& file : files) {
@@ -219,27 +230,38 @@ void Loader::bind_named_recipe() {
   for (MatrixEntry& entry : checkout_.entries) entry.recipe = {recipe->path, entry.key_where, true};
 }
 
-Checkout Loader::finish() {
+void Loader::check_entries(Foreign foreign, diag::Diagnostics& out) {
+  BindingRules bindings(checkout_, out);
+  AcceptanceRules acceptance(checkout_, out);
+  for (const MatrixEntry& entry : checkout_.entries) {
+    const bool with_settings = foreign == Foreign::kChecked || !entry.outside_root;
+    const std::vector<PointView> views = points_of(entry);
+    check_entry(entry, views, out);
+    check_policy(entry, views, out);
+    const std::vector<BoundRecipe> bound = bindings.check(entry, views, with_settings);
+    acceptance.check(entry, views, bound, with_settings);
+    check_capabilities(entry, views, bound, out);
+    check_deviations(entry, views, bound, out);
+  }
+  bindings.finish();
+  for (const RecipeFile& recipe : checkout_.recipes) {
+    check_recipe(recipe, out);
+    check_capabilities(recipe, out);
+    acceptance.check(recipe);
+  }
+}
+
+Checkout Loader::finish(Foreign foreign) {
   check_duplicate_entries(checkout_, checkout_.diagnostics);
   bind_named_recipe();
   for (MatrixEntry& entry : context_entries_)
     if (!target_entries_.contains(entry.key)) checkout_.entries.push_back(std::move(entry));
   diag::Diagnostics found;
-  for (const MatrixEntry& entry : checkout_.entries) {
-    const std::vector<PointView> views = points_of(entry);
-    check_entry(entry, views, found);
-    check_policy(entry, views, found);
-    check_bindings(entry, views, checkout_, found);
-    check_capabilities(entry, views, checkout_, found);
-    check_acceptance_control(entry, views, checkout_, found);
-  }
-  for (const RecipeFile& recipe : checkout_.recipes) {
-    check_capabilities(recipe, found);
-    check_acceptance_control(recipe, found);
-  }
+  check_entries(foreign, found);
   check_images(checkout_, found);
   check_duplicate_points(checkout_, found);
   check_runners(checkout_.runners, found);
+  check_curves(checkout_.curves, found);
   check_changelog_keys(checkout_, found);
   for (const diag::Diagnostic& d : found.items())
     if (is_about_target(d)) checkout_.diagnostics.add(d);

@@ -32,8 +32,12 @@ class Loader {
   // Reads matrix/, recipes/ and changelog/ of the root.
   void load_root(Role role);
 
+  // What entries of files outside the checkout are checked against: their additional-settings name recipes and
+  // acceptance lengths of another project, which say nothing about the job matrix.
+  enum class Foreign : uint8_t { kChecked, kLeft };
+
   // Runs all cross-field rules and gives the result away.
-  Checkout finish();
+  Checkout finish(Foreign foreign);
 
  private:
   struct Place {
@@ -43,6 +47,7 @@ class Loader {
   };
   void decode(const DocumentPtr& document, FileKind kind, const Place& place, diag::Diagnostics& out);
   void bind_named_recipe();
+  void check_entries(Foreign foreign, diag::Diagnostics& out);
   bool is_about_target(const diag::Diagnostic& d) const;
   // Relative to the root; as given, for files outside it.
   std::string path_in_root(const std::filesystem::path& path) const;

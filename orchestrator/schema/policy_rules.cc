@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "orchestrator/diag/rules/matrix.h"
+#include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/points.h"
+#include "orchestrator/schema/recipe_compare.h"
 #include "orchestrator/schema/rules.h"
 
 namespace sweep::schema {
@@ -103,7 +105,78 @@ class PolicyCheck {
   diag::Diagnostics& out_;
 };
 
+// Texts that engines take for true.
+bool is_on(std::string_view text) {
+  return text == "1" || text == "true" || text == "True" || text == "TRUE" || text == "yes" || text == "on";
+}
+
+// Departures from the model as shipped that an entry or its recipe makes without saying so.
+class DeviationCheck {
+ public:
+  DeviationCheck(const MatrixEntry& entry, diag::Diagnostics& out)
+      : entry_(entry), out_(out), model_(find_model_facts(entry.model.value)) {}
+
+  void run(const std::vector<PointView>& views, const std::vector<BoundRecipe>& bound) {
+    if (entry_.research_only.value || entry_.outside_root) return;  // files from elsewhere have their own policy
+    check_precision();
+    for (const PointView& view : views) check_drafts(view);
+    for (const BoundRecipe& one : bound) check_recipe(one);
+  }
+
+ private:
+  void report(yaml::Range where, std::string path, std::string message, const BoundRecipe* bound = nullptr,
+              yaml::Range recipe_where = {}) {
+    diag::Diagnostic d =
+        finding(rule::research_undeclared_deviation, *entry_.document, where, std::move(path), std::move(message),
+                "set research-only: true with authorization, and list it under deviations");
+    if (bound != nullptr) d.notes.push_back({"the recipe does so here", bound->file->document->span(recipe_where)});
+    out_.add(std::move(d));
+  }
+
+  bool lacks_fp4() const {
+    const GpuType* gpu = gpu_type_of_runner(entry_.runner.value);
+    return gpu != nullptr && gpu->compute_major != 0 && !gpu->block_scaled_fp4;
+  }
+
+  void check_precision() {
+    if (model_ == nullptr || !model_->fp4_experts || !lacks_fp4() || entry_.precision.value.find("fp8") != 0) return;
+    report(entry_.precision.where, entry_.key + ".precision",
+           fmt::format("the FP4 experts of {} run as FP8 with FP8 activations on runner \"{}\"", model_->repo,
+                       entry_.runner.value));
+  }
+
+  void check_drafts(const PointView& view) {
+    const Integer& drafts = entry_.draft_tokens_of(*view.point);
+    const bool dspark = view.point->spec_decoding && *view.point->spec_decoding == SpecDecoding::kDspark;
+    if (!dspark || !drafts || model_ == nullptr || model_->dspark_block_size == 0 ||
+        *drafts == model_->dspark_block_size)
+      return;
+    report(drafts.where, (view.point->num_draft_tokens ? view.path : entry_.key) + ".num-draft-tokens",
+           fmt::format("{} draft tokens on a DSpark head trained for {}", *drafts, model_->dspark_block_size));
+  }
+
+  void check_recipe(const BoundRecipe& bound) {
+    constexpr std::string_view kDequantise = "SGLANG_DSV4_FP4_DEQUANT";
+    for (const Role role : {Role::kAggregated, Role::kPrefill, Role::kDecode}) {
+      const NamedText* variable = find_environment(bound.variant->recipe, role, kDequantise);
+      if (variable == nullptr || !is_on(variable->value.value)) continue;
+      report(bound.reference, entry_.key, fmt::format("the recipe expands FP4 experts to FP8 ({})", kDequantise),
+             &bound, variable->name_where);
+      return;
+    }
+  }
+
+  const MatrixEntry& entry_;
+  diag::Diagnostics& out_;
+  const ModelFacts* model_;
+};
+
 }  // namespace
+
+void check_deviations(const MatrixEntry& entry, const std::vector<PointView>& views,
+                      const std::vector<BoundRecipe>& bound, diag::Diagnostics& out) {
+  DeviationCheck(entry, out).run(views, bound);
+}
 
 void check_policy(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out) {
   PolicyCheck(entry, views, out).run();

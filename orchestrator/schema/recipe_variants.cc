@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "orchestrator/diag/rules/schema.h"
@@ -76,11 +77,10 @@ yaml::Node pick(const yaml::Node& node, size_t index) {
   return result;
 }
 
-}  // namespace
+using Variants = std::vector<std::pair<std::string, std::shared_ptr<const yaml::Node>>>;
 
-std::vector<std::pair<std::string, std::shared_ptr<const yaml::Node>>> expand_variants(const yaml::Document& document,
-                                                                                       diag::Diagnostics& out) {
-  std::vector<std::pair<std::string, std::shared_ptr<const yaml::Node>>> variants;
+Variants expand_overrides(const yaml::Document& document, diag::Diagnostics& out) {
+  Variants variants;
   const yaml::Node& root = document.root();
   const yaml::Node* base = root.find("base");
   if (base == nullptr) {
@@ -119,6 +119,104 @@ std::vector<std::pair<std::string, std::shared_ptr<const yaml::Node>>> expand_va
       d.path = entry.key;
       out.add(std::move(d));
     }
+  }
+  return variants;
+}
+
+// One parameter of a sweep.
+struct Axis {
+  const yaml::Entry* entry;
+  bool used = false;
+};
+
+std::optional<std::string> fill_text(const std::string& text, const Axis& axis, const yaml::Node& value) {
+  const std::string placeholder = fmt::format("{{{}}}", axis.entry->key);
+  size_t at = text.find(placeholder);
+  if (at == std::string::npos) return std::nullopt;
+  std::string filled = text;
+  for (; at != std::string::npos; at = filled.find(placeholder, at + value.text.size()))
+    filled.replace(at, placeholder.size(), value.text);
+  return filled;
+}
+
+// A text that is nothing but the placeholder becomes the value itself, with the value's place and type.
+void fill(yaml::Node& node, Axis& axis, const yaml::Node& value) {
+  for (yaml::Node& item : node.items) fill(item, axis, value);
+  for (yaml::Entry& entry : node.entries) fill(entry.value, axis, value);
+  if (!node.is_scalar()) return;
+  if (auto filled = fill_text(node.text, axis, value)) {
+    axis.used = true;
+    if (node.text.size() == axis.entry->key.size() + 2)
+      node = value;
+    else
+      node.text = *std::move(filled);
+  }
+}
+
+std::vector<Axis> read_axes(const yaml::Node& sweep, const yaml::Document& document, diag::Diagnostics& out) {
+  std::vector<Axis> axes;
+  for (const yaml::Entry& entry : sweep.entries) {
+    const bool scalars = entry.value.is_sequence() && !entry.value.items.empty() &&
+                         std::all_of(entry.value.items.begin(), entry.value.items.end(),
+                                     [](const yaml::Node& item) { return item.is_scalar(); });
+    if (scalars) {
+      axes.push_back({&entry});
+      continue;
+    }
+    diag::Diagnostic d = diag::make_at(rule::recipe_sweep, document.span(entry.key_where),
+                                       fmt::format("the sweep parameter \"{}\" must be a list of values", entry.key),
+                                       fmt::format("write {}: [1, 2]", entry.key));
+    d.path = "sweep." + entry.key;
+    out.add(std::move(d));
+  }
+  return axes;
+}
+
+// Each variant of a file with `sweep` becomes one per combination of its parameters, the last parameter fastest.
+Variants expand_sweep(const std::pair<std::string, std::shared_ptr<const yaml::Node>>& variant,
+                      const yaml::Document& document, diag::Diagnostics& out) {
+  const yaml::Node* sweep = variant.second->find("sweep");
+  if (sweep == nullptr || !sweep->is_map() || sweep->entries.empty()) return {variant};
+  std::vector<Axis> axes = read_axes(*sweep, document, out);
+  size_t count = 1;
+  for (const Axis& axis : axes) count = std::min(count * axis.entry->value.items.size(), kMostVariants + 1);
+  if (count > kMostVariants || count * tree_size(*variant.second) > kMostVariantValues) {
+    out.add(diag::make_at(rule::recipe_sweep, document.span(sweep->where),
+                          fmt::format("the combinations of this sweep are too many, at most {}", kMostVariants)));
+    return {};
+  }
+  Variants variants;
+  for (size_t i = 0; i < count; ++i) {
+    auto tree = std::make_shared<yaml::Node>(*variant.second);
+    std::erase_if(tree->entries, [](const yaml::Entry& entry) { return entry.key == "sweep"; });
+    size_t rest = i;
+    for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+      const auto& values = axis->entry->value.items;
+      fill(*tree, *axis, values[rest % values.size()]);
+      rest /= values.size();
+    }
+    variants.emplace_back(fmt::format("{}{}sweep[{}]", variant.first, variant.first.empty() ? "" : ".", i),
+                          std::move(tree));
+  }
+  for (const Axis& axis : axes) {
+    if (axis.used) continue;
+    diag::Diagnostic d =
+        diag::make_at(rule::recipe_sweep, document.span(axis.entry->key_where),
+                      fmt::format("the sweep parameter \"{}\" is used nowhere", axis.entry->key),
+                      fmt::format("write {{{}}} where its values belong, or remove it", axis.entry->key));
+    d.path = "sweep." + axis.entry->key;
+    out.add(std::move(d));
+  }
+  return variants;
+}
+
+}  // namespace
+
+Variants expand_variants(const yaml::Document& document, diag::Diagnostics& out) {
+  Variants variants;
+  for (const auto& variant : expand_overrides(document, out)) {
+    Variants expanded = expand_sweep(variant, document, out);
+    std::move(expanded.begin(), expanded.end(), std::back_inserter(variants));
   }
   return variants;
 }

@@ -1,3 +1,5 @@
+struct BoundRecipe;
+
 // Cross-field rules. Each reports all that it finds; none stops another. `views` are the entry's points.
 #pragma once
 
@@ -16,22 +18,12 @@ void check_entry(const MatrixEntry& entry, const std::vector<PointView>& views, 
 // Acceptance and research-only policy of one entry.
 void check_policy(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out);
 
-// Rules between an entry and the rest of the checkout: runners, recipes, pins, curves.
-void check_bindings(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
-                    diag::Diagnostics& out);
-
 // Images named by tag only, once per image and file.
 void check_images(const Checkout& checkout, diag::Diagnostics& out);
 
-// What engines and GPUs can do: one entry with its recipes, and one recipe alone.
-void check_capabilities(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
-                        diag::Diagnostics& out);
-void check_capabilities(const RecipeFile& recipe, diag::Diagnostics& out);
-
-// Acceptance control inside recipes: of one recipe alone, and of the recipes of an entry.
-void check_acceptance_control(const RecipeFile& recipe, diag::Diagnostics& out);
-void check_acceptance_control(const MatrixEntry& entry, const std::vector<PointView>& views, const Checkout& checkout,
-                              diag::Diagnostics& out);
+// Departures from the model as shipped that an entry that is not research-only makes. `bound`: its recipes.
+void check_deviations(const MatrixEntry& entry, const std::vector<PointView>& views,
+                      const std::vector<BoundRecipe>& bound, diag::Diagnostics& out);
 
 // Names that must be unique across files.
 void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out);

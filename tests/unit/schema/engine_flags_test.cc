@@ -65,3 +65,22 @@ TEST_CASE("engine flags: an environment variable of the role goes before that of
   CHECK(schema::find_environment(decoded.recipe(), Role::kAggregated, "B")->value.value == "all");
   CHECK(schema::find_environment(decoded.recipe(), Role::kAggregated, "C") == nullptr);
 }
+
+TEST_CASE("engine flags: the GPUs of a worker follow from each engine's sizes") {
+  const Decoded vllm = recipe(
+      "  type: vllm\n  vllm_config: { aggregated: { tensor-parallel-size: 2, data-parallel-size: 4, "
+      "pipeline-parallel-size: 2, decode-context-parallel-size: 2 } }\n");
+  CHECK(schema::read_engine_flags(vllm.recipe(), Role::kAggregated).ranks() == 16);
+  const Decoded sglang =
+      recipe("  sglang_config: { aggregated: { tp-size: 8, dp-size: 8, enable-dp-attention: true } }\n");
+  CHECK(schema::read_engine_flags(sglang.recipe(), Role::kAggregated).ranks() == 8);
+}
+
+TEST_CASE("engine flags: speculation is seen under every spelling") {
+  for (const char* flag : {"speculative-algorithm: EAGLE", "speculative_algo: EAGLE", "--speculative-num-steps: 3",
+                           "speculative-dspark-block-size: 5"}) {
+    const Decoded decoded = recipe(std::string("  sglang_config: { aggregated: { ") + flag + " } }\n");
+    INFO(flag);
+    CHECK(schema::read_engine_flags(decoded.recipe(), Role::kAggregated).speculates);
+  }
+}

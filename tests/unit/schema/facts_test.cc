@@ -25,3 +25,20 @@ TEST_CASE("facts: frameworks belong to engines") {
   CHECK(engine_of_framework("unheard-of") == Engine::kOther);
   CHECK(engine_of_backend("") == Engine::kSglang);
 }
+
+TEST_CASE("facts: the release of an engine is read from the image's tag") {
+  using sweep::schema::Version;
+  CHECK(sweep::schema::version_of_image("lmsysorg/sglang:v0.5.8.post1-cu130-runtime") == Version{0, 5, 8});
+  CHECK(sweep::schema::version_of_image("vllm/vllm-openai:v0.30.0@sha256:00") == Version{0, 30, 0});
+  CHECK(sweep::schema::version_of_image("nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc18") == Version{1, 3, 0});
+  for (const char* unknown :
+       {"lmsysorg/sglang:nightly-dev-cu13-20260922-582389ce", "sglang", "localhost:5000/sglang", "x:latest", "x:v1"})
+    CHECK_FALSE(sweep::schema::version_of_image(unknown).has_value());
+  CHECK(Version{0, 5, 16} > Version{0, 5, 9});
+}
+
+TEST_CASE("facts: the day of a nightly image is read from its tag") {
+  CHECK(sweep::schema::day_of_image("lmsysorg/sglang:nightly-dev-cu13-20260922-582389ce") == 20260922);
+  CHECK_FALSE(sweep::schema::day_of_image("lmsysorg/sglang:v0.5.17").has_value());
+  CHECK_FALSE(sweep::schema::day_of_image("x:123456789012").has_value());
+}

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/schema/changelog_file.h"
 #include "orchestrator/schema/points.h"
 #include "orchestrator/schema/row_schema.h"
 #include "orchestrator/schema/rules.h"

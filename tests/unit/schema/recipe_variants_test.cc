@@ -80,3 +80,24 @@ TEST_CASE("recipe variants: a zip override cannot multiply a file without bound"
 TEST_CASE("recipe variants: other keys beside base are reported") {
   CHECK(expand("base: { name: b }\noverrides: {}\n").out.error_count() == 1);
 }
+
+TEST_CASE("recipe variants: a sweep gives every combination, the last parameter fastest, values with their type") {
+  const Expanded expanded = expand("name: \"x-{a}-{b}\"\nsize: \"{a}\"\nsweep: { a: [1, 2], b: [p, q] }\n");
+  CHECK(expanded.out.empty());
+  REQUIRE(expanded.variants.size() == 4);
+  CHECK(expanded.tree("sweep[0]").find("name")->text == "x-1-p");
+  CHECK(expanded.tree("sweep[1]").find("name")->text == "x-1-q");
+  CHECK(expanded.tree("sweep[3]").find("name")->text == "x-2-q");
+  CHECK_FALSE(expanded.tree("sweep[2]").find("size")->quoted);
+  CHECK(expanded.tree("sweep[2]").find("sweep") == nullptr);
+}
+
+TEST_CASE("recipe variants: sweeps of an override are its own variants, and cannot multiply without bound") {
+  const Expanded expanded = expand("base: { name: b }\noverride_o: { name: \"{a}\", sweep: { a: [1, 2] } }\n");
+  CHECK(expanded.tree("override_o.sweep[1]").find("name")->text == "2");
+  std::string values = "[0";
+  for (int i = 1; i < 40; ++i) values += ", " + std::to_string(i);
+  const Expanded many = expand("name: \"{a}{b}\"\nsweep: { a: " + values + "], b: " + values + "] }\n");
+  CHECK(many.variants.empty());
+  CHECK(many.out.error_count() == 1);
+}
