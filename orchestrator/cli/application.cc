@@ -97,6 +97,7 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
   add_validate(app, action);
   add_plan(app, action);
   add_summary(app, action);
+  add_changelog(app, action);
   add_weights(app, action);
   add_kernels(app, action);
   add_explain(app, action);

@@ -9,9 +9,11 @@ namespace sweep::cli {
 namespace {
 
 // Families (or single rules, which win) whose failures are not problems of the inputs.
-constexpr std::array<std::pair<std::string_view, ExitCode>, 19> kCodes{{
+constexpr std::array<std::pair<std::string_view, ExitCode>, 21> kCodes{{
     {"cli/", ExitCode::kUsage},
     {"exec/", ExitCode::kCouldNotRun},
+    {"git/", ExitCode::kCouldNotRun},
+    {"git/bad-ref", ExitCode::kUsage},
     {"http/", ExitCode::kCouldNotRun},
     {"engine/", ExitCode::kCouldNotRun},
     {"load/", ExitCode::kCouldNotRun},

@@ -32,6 +32,7 @@ void add_plan(CLI::App& app, Action& action);
 void add_plan_rows(CLI::App& plan_command, Action& action);  // below `plan`
 void add_run(CLI::App& app, Action& action);
 void add_summary(CLI::App& app, Action& action);
+void add_changelog(CLI::App& app, Action& action);
 void add_weights(CLI::App& app, Action& action);
 void add_kernels(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);

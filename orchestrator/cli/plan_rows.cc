@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "orchestrator/cli/command.h"
+#include "orchestrator/cli/plan_output.h"
 #include "orchestrator/diag/rules/cli.h"
-#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/pipeline/locations.h"
 #include "orchestrator/plan/rows.h"
 #include "orchestrator/schema/checkout.h"
@@ -33,10 +33,11 @@ struct RowArguments {
   bool multi_node = false;
   plan::FullSweep full;
   plan::TestConfig test;
+  GithubOptions github;
 };
 
 plan::RowFilter filter_of(const RowArguments& arguments) {
-  plan::RowFilter filter{.runner_node_filter = arguments.runner_node_filter};
+  plan::RowFilter filter{.runner_node_filter = arguments.runner_node_filter, .into_buckets = arguments.github.enabled};
   if (arguments.no_evals) filter.evals = plan::Evals::kNone;
   if (arguments.evals_only) filter.evals = plan::Evals::kOnly;
   if (arguments.all_evals) filter.evals = plan::Evals::kAll;
@@ -52,21 +53,11 @@ plan::RowFilter filter_of(const RowArguments& arguments) {
 diag::Result<schema::Checkout> load(const Context& context, const RowArguments& arguments) {
   const auto locations = pipeline::find_locations(context.root);
   if (!locations && arguments.config_files.empty()) return diag::fail(locations.error());
-  const std::filesystem::path root = locations ? locations->root : std::filesystem::path();
+  const std::filesystem::path root = locations ? locations->root : std::filesystem::path(".");
   if (arguments.config_files.empty() && arguments.runner_config.empty()) return schema::load_checkout(root);
   schema::FileSelection files{.matrix_files = {arguments.config_files.begin(), arguments.config_files.end()}};
   if (!arguments.runner_config.empty()) files.runner_file = arguments.runner_config;
   return schema::load_matrix_files(root, files);
-}
-
-// A runner without nodes is an error of the files, but its rows are still well-defined.
-void demote_unknown_runners(diag::Diagnostics& diagnostics) {
-  diag::Diagnostics kept;
-  for (diag::Diagnostic diagnostic : diagnostics.items()) {
-    if (diagnostic.rule == diag::rule::matrix_unknown_runner) diagnostic.severity = diag::Severity::kWarning;
-    kept.add(std::move(diagnostic));
-  }
-  diagnostics = std::move(kept);
 }
 
 template <class Expand>
@@ -81,6 +72,7 @@ ExitCode print_rows(const Context& context, const RowArguments& arguments, Expan
   const bool refused = all.has_errors();
   if (refused || context.console.format() != Format::kJson) context.console.report(all, checkout->sources);
   if (refused) return ExitCode::kProblems;
+  if (arguments.github.enabled) return hand_over(context, rows.buckets, arguments.github);
   context.console.out(rows.json + "\n");
   return ExitCode::kGood;
 }
@@ -104,6 +96,8 @@ void add_common(CLI::App& command, RowArguments& arguments) {
   command.add_option("--seq-lens", arguments.seq_lens, "Fixed lengths")
       ->check(CLI::IsMember({"1k1k", "8k1k"}).description(""))
       ->type_name("LENS...");
+  add_github_options(command, arguments.github);
+  command.footer(kGithubHelp);
 }
 
 void add_full_sweep(CLI::App& parent, Action& action) {

@@ -44,7 +44,8 @@ std::vector<std::string> merged_environment(const CommandSpec& command) {
     const std::string_view name = text.substr(0, text.find('='));
     const bool replaced = std::any_of(command.environment.begin(), command.environment.end(),
                                       [&](const auto& change) { return change.first == name; });
-    if (!replaced) merged.emplace_back(text);
+    const bool dropped = std::find(command.unset.begin(), command.unset.end(), name) != command.unset.end();
+    if (!replaced && !dropped) merged.emplace_back(text);
   }
   for (const auto& [name, value] : command.environment) merged.push_back(fmt::format("{}={}", name, value));
   return merged;
@@ -63,7 +64,8 @@ ExitStatus from_wait_status(int status) {
 }
 
 // Between fork and exec: only async-signal-safe calls.
-[[noreturn]] void become(char* const* argv, char* const* envp, int output, int error_pipe, pid_t parent) {
+[[noreturn]] void become(char* const* argv, char* const* envp, const ChildStreams& streams, int error_pipe,
+                         pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -72,9 +74,9 @@ ExitStatus from_wait_status(int status) {
   sigaction(SIGPIPE, &standard, nullptr);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const int input = open("/dev/null", O_RDONLY);
+  const int input = streams.input >= 0 ? streams.input : open("/dev/null", O_RDONLY);
   const bool ready = input >= 0 && getppid() == parent && dup2(input, STDIN_FILENO) >= 0 &&
-                     dup2(output, STDOUT_FILENO) >= 0 && dup2(output, STDERR_FILENO) >= 0;
+                     dup2(streams.output, STDOUT_FILENO) >= 0 && dup2(streams.errors, STDERR_FILENO) >= 0;
   if (ready) execvpe(argv[0], argv, envp);
   const int error = errno;
   [[maybe_unused]] const ssize_t ignored = write(error_pipe, &error, sizeof error);
@@ -97,6 +99,14 @@ std::string ExitStatus::text() const {
 }
 
 diag::Result<Process> Process::start(const CommandSpec& command) {
+  const std::string output_path = command.output.empty() ? "/dev/null" : command.output.string();
+  const base::FileDescriptor output(::open(output_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!output.is_open())
+    return diag::fail(diag::rule::file_unwritable, base::IoError{"open", output_path, errno}.text());
+  return start(command, {.output = output.get(), .errors = output.get()});
+}
+
+diag::Result<Process> Process::start(const CommandSpec& command, const ChildStreams& streams) {
   SWEEPCTL_CHECK(!command.argv.empty());
   const auto cannot = [&](int error) {
     return diag::fail(
@@ -104,10 +114,6 @@ diag::Result<Process> Process::start(const CommandSpec& command) {
         fmt::format("cannot start \"{}\": {}", command.argv.front(), std::generic_category().message(error)),
         "run `sweepctl doctor` to see what this host lacks");
   };
-  const std::string output_path = command.output.empty() ? "/dev/null" : command.output.string();
-  const base::FileDescriptor output(::open(output_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!output.is_open())
-    return diag::fail(diag::rule::file_unwritable, base::IoError{"open", output_path, errno}.text());
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return cannot(errno);
   base::FileDescriptor read_end(ends[0]);
@@ -120,7 +126,7 @@ diag::Result<Process> Process::start(const CommandSpec& command) {
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return cannot(errno);
-  if (pid == 0) become(arguments.data(), environment.data(), output.get(), write_end.get(), parent);
+  if (pid == 0) become(arguments.data(), environment.data(), streams, write_end.get(), parent);
   ::setpgid(pid, pid);  // also here, so that the group exists before anyone signals it
 
   write_end.reset();

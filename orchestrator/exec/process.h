@@ -19,7 +19,15 @@ namespace sweep::exec {
 struct CommandSpec {
   std::vector<std::string> argv;                                      // argv[0] is looked up in PATH if it has no slash
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to ours, replacing what is there
-  std::filesystem::path output = {};  // stdout and stderr are appended here; empty = /dev/null
+  std::filesystem::path output = {};    // stdout and stderr are appended here; empty = /dev/null
+  std::vector<std::string> unset = {};  // variables of ours that the child must not see
+};
+
+// Open descriptors that become the standard streams of a child. Input below 0 is /dev/null.
+struct ChildStreams {
+  int input = -1;
+  int output = -1;
+  int errors = -1;
 };
 
 // The command as one would type it, for people to read and copy; never executed.
@@ -39,6 +47,8 @@ struct ExitStatus {
 class Process {
  public:
   static diag::Result<Process> start(const CommandSpec& command);
+  // With these streams in place of `command.output`; they stay the caller's.
+  static diag::Result<Process> start(const CommandSpec& command, const ChildStreams& streams);
 
   Process(Process&& other) noexcept;
   Process& operator=(Process&& other) noexcept;

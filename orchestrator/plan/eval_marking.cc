@@ -1,6 +1,7 @@
 #include "orchestrator/plan/eval_marking.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -22,17 +23,20 @@ bool has_eval_lengths(const BuiltRow& built) {
 
 // Rows whose values of `fields` are equal have equal keys; the order of keys inside values does not matter.
 std::string group_of(const Row& row, std::initializer_list<const char*> fields) {
-  nlohmann::json key = nlohmann::json::array();
-  for (const char* field : fields) key.push_back(row.contains(field) ? nlohmann::json(row[field]) : nlohmann::json());
-  return key.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string key;
+  for (const char* field : fields) {
+    const auto found = row.find(field);
+    key += found == row.end() ? std::string("null") : compact_text(*found);
+    key += ',';
+  }
+  return key;
 }
 
 // Everything that makes a deployment what it is, without its concurrencies.
 std::string topology_of(const Row& row) {
-  nlohmann::json key = row;
-  for (const char* field : {"conc", "run-eval", "eval-only", "eval-conc", "eval-all-concs", "exp-name"})
-    key.erase(field);
-  return key.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  constexpr std::array<std::string_view, 6> kOfThePoint{"conc",      "run-eval",       "eval-only",
+                                                        "eval-conc", "eval-all-concs", "exp-name"};
+  return compact_text(row, kOfThePoint);
 }
 
 // Of one curve, the highest and the middle concurrency.

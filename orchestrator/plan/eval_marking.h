@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "orchestrator/plan/row_builder.h"
+#include "orchestrator/plan/row.h"
 #include "orchestrator/plan/rows.h"
 
 namespace sweep::plan {

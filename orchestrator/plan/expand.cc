@@ -6,7 +6,7 @@
 
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/diag/rules/matrix.h"
-#include "orchestrator/plan/row_builder.h"
+#include "orchestrator/plan/row.h"
 #include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/points.h"
 #include "orchestrator/schema/rules.h"

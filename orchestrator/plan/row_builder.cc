@@ -2,12 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-
-#include "orchestrator/diag/rules/matrix.h"
-#include "orchestrator/yaml/scalar.h"
-
 namespace sweep::plan {
 
 namespace {
@@ -20,12 +14,6 @@ using schema::Worker;
 constexpr int64_t kLengthMargin = 256;     // the peer's room above isl + osl in max-model-len
 constexpr int64_t kAgenticSeconds = 3600;  // the peer's fixed duration of agentic points
 
-std::string length_text(int64_t isl, int64_t osl) {
-  if (isl == 1024 && osl == 1024) return "1k1k";
-  if (isl == 8192 && osl == 1024) return "8k1k";
-  return fmt::format("{}_{}", isl, osl);
-}
-
 std::string_view spec_name(const Point& point) {
   return schema::choice_name(point.spec_decoding.value_or(schema::SpecDecoding::kNone));
 }
@@ -34,9 +22,17 @@ std::string_view offload_name(const Point& point) {
   return schema::choice_name(point.kv_offloading.value_or(schema::KvOffloading::kNone));
 }
 
+constexpr size_t kMostFields = 32;  // of a row; a row that grows copies all its names
+
+Row empty_row() {
+  Row row = Row::object();
+  row.get_ref<Row::object_t&>().reserve(kMostFields);
+  return row;
+}
+
 Row component_row(const schema::Component& component) {
   Row row = {{"name", component.name.value}};
-  if (component.version) row["version"] = component.version.value;
+  if (component.version) put(row, "version", component.version.value);
   return row;
 }
 
@@ -52,12 +48,12 @@ Row worker_row(const PointView& view, std::string_view role) {
 
 void put_identity(Row& row, const RowInput& input) {
   const MatrixEntry& entry = *input.view->entry;
-  row["image"] = entry.image.value;
-  row["model"] = entry.model.value;
-  row["model-prefix"] = entry.model_prefix.value;
-  row["precision"] = entry.precision.value;
-  row["framework"] = entry.framework.value;
-  row["runner"] = input.runner;
+  put(row, "image", entry.image.value);
+  put(row, "model", entry.model.value);
+  put(row, "model-prefix", entry.model_prefix.value);
+  put(row, "precision", entry.precision.value);
+  put(row, "framework", entry.framework.value);
+  put(row, "runner", input.runner);
 }
 
 // A setting of the entry that the point states too, if only as empty, is hidden by it.
@@ -68,36 +64,37 @@ bool is_hidden(const PointView& view, std::string_view field) {
 void put_router(Row& row, const PointView& view) {
   if (!view.point->router && is_hidden(view, "router")) return;
   const auto& router = view.point->router ? view.point->router : view.entry->router;
-  if (router) row["router"] = component_row(*router);
+  if (router) put(row, "router", component_row(*router));
 }
 
 void put_transfer(Row& row, const PointView& view) {
   if (!view.point->kv_p2p_transfer && is_hidden(view, "kv-p2p-transfer")) return;
   const schema::Text& transfer =
       view.point->kv_p2p_transfer ? view.point->kv_p2p_transfer : view.entry->kv_p2p_transfer;
-  if (transfer) row["kv-p2p-transfer"] = *transfer;
+  if (transfer) put(row, "kv-p2p-transfer", *transfer);
 }
 
 void put_ranks(Row& row, const Point& point) {
-  row["tp"] = point.tp.value_or(1);
-  row["pp"] = point.pp.value_or(1);
-  row["dcp-size"] = point.dcp_size.value_or(1);
-  row["pcp-size"] = point.pcp_size.value_or(1);
+  put(row, "tp", point.tp.value_or(1));
+  put(row, "pp", point.pp.value_or(1));
+  put(row, "dcp-size", point.dcp_size.value_or(1));
+  put(row, "pcp-size", point.pcp_size.value_or(1));
 }
 
 // What only our entries state; the peer's rows never hold it.
 void put_policy(Row& row, const PointView& view) {
   const MatrixEntry& entry = *view.entry;
-  if (entry.revision) row["revision"] = *entry.revision;
-  if (const schema::Text& recipe = entry.recipe_of(*view.point)) row["recipe"] = *recipe;
-  if (const schema::Integer& drafts = entry.draft_tokens_of(*view.point)) row["num-draft-tokens"] = *drafts;
+  if (entry.revision) put(row, "revision", *entry.revision);
+  if (const schema::Text& recipe = entry.recipe_of(*view.point)) put(row, "recipe", *recipe);
+  if (const schema::Integer& drafts = entry.draft_tokens_of(*view.point)) put(row, "num-draft-tokens", *drafts);
   if (const auto& acceptance = entry.acceptance_of(*view.point)) {
-    row["acceptance"] = {{"source", schema::choice_name(acceptance->source.value)}};
-    if (acceptance->length) row["acceptance"]["length"] = *acceptance->length;
+    Row setting = {{"source", schema::choice_name(acceptance->source.value)}};
+    if (acceptance->length) setting["length"] = *acceptance->length;
+    put(row, "acceptance", std::move(setting));
   }
-  if (entry.exact_lengths) row["exact-lengths"] = *entry.exact_lengths;
-  if (entry.research_only.value) row["research-only"] = true;
-  if (!entry.is_ready()) row["status"] = schema::choice_name(*entry.status);
+  if (entry.exact_lengths) put(row, "exact-lengths", *entry.exact_lengths);
+  if (entry.research_only.value) put(row, "research-only", true);
+  if (!entry.is_ready()) put(row, "status", schema::choice_name(*entry.status));
 }
 
 std::string worker_name(const Worker& worker, char role) {
@@ -129,149 +126,75 @@ std::string agentic_name(const RowInput& input) {
   return name;
 }
 
-void put_lengths(Row& row, const PointView& view) {
-  row["isl"] = view.fixed->isl.value;
-  row["osl"] = view.fixed->osl.value;
-}
-
 std::string fixed_name(const PointView& view) {
   return fmt::format("{}_{}", view.entry->model_prefix.value,
                      length_text(view.fixed->isl.value, view.fixed->osl.value));
 }
 
-Row single_fixed(const RowInput& input) {
-  const PointView& view = *input.view;
-  Row row;
-  put_identity(row, input);
-  put_lengths(row, view);
-  put_ranks(row, *view.point);
-  row["conc"] = input.concurrencies.front();
-  row["max-model-len"] = view.fixed->isl.value + view.fixed->osl.value + kLengthMargin;
-  row["ep"] = input.ep ? *input.ep : view.point->ep.value_or(1);
-  row["dp-attn"] = view.point->dp_attn.value;
-  row["spec-decoding"] = spec_name(*view.point);
-  row["exp-name"] = fixed_name(view);
-  row["disagg"] = view.entry->disagg.value;
-  row["run-eval"] = false;
-  put_router(row, view);
-  return row;
+// What a single-node row says of its serving process, and a multi-node row of its workers.
+void put_serving(Row& row, const RowInput& input) {
+  put(row, "ep", input.ep ? *input.ep : input.view->point->ep.value_or(1));
+  put(row, "dp-attn", input.view->point->dp_attn.value);
+  put(row, "spec-decoding", spec_name(*input.view->point));
 }
 
-Row multi_fixed(const RowInput& input) {
+void put_workers(Row& row, const RowInput& input) {
+  put(row, "spec-decoding", spec_name(*input.view->point));
+  put(row, "prefill", worker_row(*input.view, "prefill"));
+  put(row, "decode", worker_row(*input.view, "decode"));
+  put(row, "conc", input.concurrencies);
+}
+
+Row fixed_row(const RowInput& input) {
   const PointView& view = *input.view;
-  Row row;
+  const bool multi = view.point->is_multi_node();
+  Row row = empty_row();
   put_identity(row, input);
-  put_lengths(row, view);
-  row["spec-decoding"] = spec_name(*view.point);
-  row["prefill"] = worker_row(view, "prefill");
-  row["decode"] = worker_row(view, "decode");
-  row["conc"] = input.concurrencies;
-  row["max-model-len"] = view.fixed->isl.value + view.fixed->osl.value + kLengthMargin;
-  row["exp-name"] = fixed_name(view);
-  row["disagg"] = view.entry->disagg.value;
-  row["run-eval"] = false;
+  put(row, "isl", view.fixed->isl.value);
+  put(row, "osl", view.fixed->osl.value);
+  if (multi) {
+    put_workers(row, input);
+  } else {
+    put_ranks(row, *view.point);
+    put(row, "conc", input.concurrencies.front());
+  }
+  put(row, "max-model-len", view.fixed->isl.value + view.fixed->osl.value + kLengthMargin);
+  if (!multi) put_serving(row, input);
+  put(row, "exp-name", fixed_name(view));
+  put(row, "disagg", view.entry->disagg.value);
+  put(row, "run-eval", false);
   put_router(row, view);
-  put_transfer(row, view);
+  if (multi) put_transfer(row, view);
   return row;
 }
 
 void put_offload_backend(Row& row, const PointView& view) {
   const yaml::Node* backend = view.source == nullptr ? nullptr : view.source->find("kv-offload-backend");
-  if (backend != nullptr && !backend->is_null()) row["kv-offload-backend"] = value_row(*backend);
+  if (backend != nullptr && !backend->is_null()) put(row, "kv-offload-backend", value_row(*backend));
 }
 
-Row single_agentic(const RowInput& input) {
+Row agentic_row(const RowInput& input) {
   const PointView& view = *input.view;
-  Row row;
+  const bool multi = view.point->is_multi_node();
+  Row row = empty_row();
   put_identity(row, input);
-  put_ranks(row, *view.point);
-  row["ep"] = view.point->ep.value_or(1);
-  row["dp-attn"] = view.point->dp_attn.value;
-  row["spec-decoding"] = spec_name(*view.point);
-  row["conc"] = input.concurrencies.front();
-  row["kv-offloading"] = offload_name(*view.point);
-  row["total-cpu-dram-gb"] = input.total_cpu_dram_gb;
-  row["duration"] = kAgenticSeconds;
-  row["exp-name"] = agentic_name(input);
-  row["scenario-type"] = schema::choice_name(schema::ScenarioKind::kAgenticCoding);
-  put_offload_backend(row, view);
-  put_router(row, view);
-  return row;
-}
-
-Row multi_agentic(const RowInput& input) {
-  const PointView& view = *input.view;
-  Row row;
-  put_identity(row, input);
-  row["spec-decoding"] = spec_name(*view.point);
-  row["prefill"] = worker_row(view, "prefill");
-  row["decode"] = worker_row(view, "decode");
-  row["conc"] = input.concurrencies;
-  row["kv-offloading"] = offload_name(*view.point);
-  row["total-cpu-dram-gb"] = input.total_cpu_dram_gb;
-  row["duration"] = kAgenticSeconds;
-  row["exp-name"] = agentic_name(input);
-  row["disagg"] = view.entry->disagg.value;
-  row["scenario-type"] = schema::choice_name(schema::ScenarioKind::kAgenticCoding);
-  put_offload_backend(row, view);
-  put_router(row, view);
-  put_transfer(row, view);
-  return row;
-}
-
-// A decimal text as a fraction with a power of ten below.
-struct Fraction {
-  int64_t numerator = 0;
-  int64_t denominator = 1;
-};
-Fraction fraction_of(double value) {
-  constexpr int kDigits = 9;  // utilisations have two
-  Fraction fraction;
-  std::string text = fmt::format("{:.{}f}", value, kDigits);
-  text.erase(text.find('.'), 1);
-  std::from_chars(text.data(), text.data() + text.size(), fraction.numerator);
-  for (int i = 0; i < kDigits; ++i) fraction.denominator *= 10;
-  return fraction;
-}
-
-// GPUs of a node that share the host memory with this point; 0 if the point does not fit.
-int64_t sharing_gpus(const Point& point, int64_t per_node) {
-  if (!point.is_multi_node()) return point.gpus() <= per_node ? point.gpus() : 0;
-  const int64_t worker = point.prefill->gpus_per_worker();
-  if (worker > per_node) return worker % per_node == 0 ? per_node : 0;
-  return per_node % worker == 0 ? worker : 0;
-}
-
-void escape(std::string& out, const std::string& text) {
-  out += Row(text).dump(-1, ' ', true, Row::error_handler_t::replace);
-}
-
-void write(std::string& out, const Row& value) {
-  if (value.is_object()) {
-    out += '{';
-    bool first = true;
-    for (const auto& [key, item] : value.items()) {
-      if (!first) out += ", ";
-      first = false;
-      escape(out, key);
-      out += ": ";
-      write(out, item);
-    }
-    out += '}';
-  } else if (value.is_array()) {
-    out += '[';
-    bool first = true;
-    for (const Row& item : value) {
-      if (!first) out += ", ";
-      first = false;
-      write(out, item);
-    }
-    out += ']';
-  } else if (value.is_string()) {
-    escape(out, value.get_ref<const std::string&>());
+  if (multi) {
+    put_workers(row, input);
   } else {
-    out += value.dump();
+    put_ranks(row, *view.point);
+    put_serving(row, input);
+    put(row, "conc", input.concurrencies.front());
   }
+  put(row, "kv-offloading", offload_name(*view.point));
+  put(row, "total-cpu-dram-gb", input.total_cpu_dram_gb);
+  put(row, "duration", kAgenticSeconds);
+  put(row, "exp-name", agentic_name(input));
+  if (multi) put(row, "disagg", view.entry->disagg.value);
+  put(row, "scenario-type", schema::choice_name(schema::ScenarioKind::kAgenticCoding));
+  put_offload_backend(row, view);
+  put_router(row, view);
+  if (multi) put_transfer(row, view);
+  return row;
 }
 
 }  // namespace
@@ -283,75 +206,10 @@ RowKind kind_of(const PointView& view) {
 }
 
 BuiltRow build_row(const RowInput& input) {
-  BuiltRow built;
-  built.kind = kind_of(*input.view);
-  switch (built.kind) {
-    case RowKind::kSingleFixed:
-      built.row = single_fixed(input);
-      break;
-    case RowKind::kMultiFixed:
-      built.row = multi_fixed(input);
-      break;
-    case RowKind::kSingleAgentic:
-      built.row = single_agentic(input);
-      break;
-    case RowKind::kMultiAgentic:
-      built.row = multi_agentic(input);
-      break;
-  }
+  BuiltRow built{.kind = kind_of(*input.view), .row = {}, .entry = input.view->entry, .point = input.view->point};
+  built.row = built.is_agentic() ? agentic_row(input) : fixed_row(input);
   put_policy(built.row, *input.view);
   return built;
-}
-
-// floor(min(MiB, cap) x 2^20 x utilisation x GPUs / GPUs per node / 10^9), exactly.
-std::optional<int64_t> dram_budget(const PointView& view, const schema::Checkout& checkout, diag::Diagnostics& out) {
-  constexpr int64_t kMostMib = 2'861'022;
-  const Point& point = *view.point;
-  if (point.kv_offloading.value_or(schema::KvOffloading::kNone) == schema::KvOffloading::kNone) return 0;
-  const auto fail = [&](std::string message) {
-    diag::Diagnostic d = diag::make_at(diag::rule::plan_dram_budget,
-                                       view.entry->document->span(point.kv_offloading.where), std::move(message));
-    d.path = view.path + ".kv-offloading";
-    out.add(std::move(d));
-    return std::nullopt;
-  };
-  const schema::RunnerHardware* hardware = checkout.runners.find_hardware(view.entry->runner.value);
-  if (hardware == nullptr || !hardware->available_cpu_dram_mib || hardware->gpus_per_node.value < 1)
-    return fail(fmt::format("the host memory of runner \"{}\" is not known", view.entry->runner.value));
-  const int64_t per_node = *hardware->gpus_per_node;
-  const int64_t gpus = sharing_gpus(point, per_node);
-  if (gpus == 0) return fail(fmt::format("the point does not fit on nodes of {} GPUs", per_node));
-  const Fraction share = fraction_of(view.agentic->dram_utilization.value);
-  __extension__ using Wide = unsigned __int128;
-  const Wide bytes = static_cast<Wide>(std::min(*hardware->available_cpu_dram_mib, kMostMib)) * (1u << 20);
-  const Wide numerator = bytes * static_cast<Wide>(share.numerator) * static_cast<Wide>(gpus);
-  const Wide denominator =
-      static_cast<Wide>(share.denominator) * static_cast<Wide>(per_node) * static_cast<Wide>(1'000'000'000);
-  return static_cast<int64_t>(numerator / denominator);
-}
-
-Row value_row(const yaml::Node& node) {
-  if (node.is_map()) {
-    Row object = Row::object();
-    for (const yaml::Entry& entry : node.entries) object[entry.key] = value_row(entry.value);
-    return object;
-  }
-  if (node.is_sequence()) {
-    Row list = Row::array();
-    for (const yaml::Node& item : node.items) list.push_back(value_row(item));
-    return list;
-  }
-  if (node.is_null()) return nullptr;
-  if (const auto boolean = yaml::decode_boolean(node)) return *boolean;
-  if (const auto integer = yaml::decode_integer(node)) return *integer;
-  if (const auto number = yaml::decode_number(node)) return *number;
-  return node.text;
-}
-
-std::string row_text(const Row& row) {
-  std::string out;
-  write(out, row);
-  return out;
 }
 
 }  // namespace sweep::plan

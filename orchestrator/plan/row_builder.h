@@ -1,25 +1,16 @@
-// One row of the job matrix. Private to this module.
+// Points of the matrix to rows. Private to this module.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/plan/row.h"
 #include "orchestrator/schema/checkout.h"
 #include "orchestrator/schema/points.h"
 
 namespace sweep::plan {
-
-using Row = nlohmann::ordered_json;
-
-enum class RowKind : uint8_t { kSingleFixed, kMultiFixed, kSingleAgentic, kMultiAgentic };
-
-struct BuiltRow {
-  RowKind kind = RowKind::kSingleFixed;
-  Row row;
-};
 
 RowKind kind_of(const schema::PointView& view);
 
@@ -35,11 +26,5 @@ BuiltRow build_row(const RowInput& input);
 // Host memory for KV offloading in GB; 0 without offloading, nothing (with a diagnostic) if it cannot be known.
 std::optional<int64_t> dram_budget(const schema::PointView& view, const schema::Checkout& checkout,
                                    diag::Diagnostics& out);
-
-// A value as written, in JSON types.
-Row value_row(const yaml::Node& node);
-
-// The peer's way of writing JSON: ", " and ": ", non-ASCII as \uXXXX.
-std::string row_text(const Row& row);
 
 }  // namespace sweep::plan

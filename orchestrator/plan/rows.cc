@@ -7,8 +7,13 @@
 
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/diag/rules/matrix.h"
+#include "orchestrator/plan/buckets.h"
 #include "orchestrator/plan/eval_marking.h"
+#include "orchestrator/plan/point_choice.h"
 #include "orchestrator/plan/row_builder.h"
+#include "orchestrator/plan/row_checks.h"
+#include "orchestrator/plan/row_list.h"
+#include "orchestrator/schema/rules.h"
 
 namespace sweep::plan {
 
@@ -17,79 +22,13 @@ namespace {
 namespace rule = diag::rule;
 using schema::Checkout;
 using schema::MatrixEntry;
-using schema::Point;
 using schema::PointView;
 using schema::ScenarioKind;
 
-template <class T>
-bool allows(const std::vector<T>& filter, const T& value) {
-  return filter.empty() || std::find(filter.begin(), filter.end(), value) != filter.end();
-}
-
-// Concurrencies and ep of a point under the options of one command; no concurrencies: the point is skipped.
-struct PointChoice {
-  std::vector<int64_t> concurrencies;
-  std::optional<int64_t> ep;
-};
-
-std::vector<int64_t> clamp_list(std::vector<int64_t> values, const FullSweep& options, bool substitute) {
-  if (options.min_conc) {
-    if (substitute && *options.min_conc <= 0) return {};
-    std::erase_if(values, [&](int64_t value) { return value < *options.min_conc; });
-    if (values.empty()) return values;
-  }
-  if (options.max_conc) {
-    if (substitute && *options.max_conc <= 0) return {};
-    std::erase_if(values, [&](int64_t value) { return value > *options.max_conc; });
-    if (values.empty() && substitute) values.push_back(*options.max_conc);
-  }
-  return values;
-}
-
-// A range is cut before it becomes a ladder: the ladder restarts at the minimum and ends exactly at the maximum.
-std::vector<int64_t> clamp_range(Point point, const FullSweep& options) {
-  if (options.min_conc) {
-    if (*options.min_conc <= 0 || *point.conc_end < *options.min_conc) return {};
-    point.conc_start.value = std::max(*point.conc_start, *options.min_conc);
-  }
-  if (options.max_conc) {
-    if (*options.max_conc <= 0) return {};
-    if (*point.conc_start > *options.max_conc) return {*options.max_conc};
-    point.conc_end.value = std::min(*point.conc_end, *options.max_conc);
-  }
-  return schema::concurrencies_of(point, options.step_size);
-}
-
-PointChoice choose_full_sweep(const PointView& view, const FullSweep& options) {
-  const Point& point = *view.point;
-  const RowKind kind = kind_of(view);
-  PointChoice choice;
-  if (kind != RowKind::kSingleFixed) {
-    choice.concurrencies =
-        clamp_list(schema::concurrencies_of(point, options.step_size), options, kind == RowKind::kMultiFixed);
-    return choice;
-  }
-  if (options.max_tp && (*options.max_tp <= 0 || point.tp.value > *options.max_tp)) return {};
-  if (options.max_ep) {
-    if (*options.max_ep <= 0) return {};
-    if (point.ep && *point.ep > *options.max_ep) choice.ep = *options.max_ep;
-  }
-  const bool range = !point.has_conc_list() && point.conc_start && point.conc_end;
-  choice.concurrencies = range ? clamp_range(point, options)
-                               : clamp_list(schema::concurrencies_of(point, options.step_size), options, true);
-  return choice;
-}
-
-PointChoice choose_test_config(const PointView& view, const TestConfig& options) {
-  PointChoice choice{schema::concurrencies_of(*view.point), {}};
-  std::erase_if(choice.concurrencies, [&](int64_t value) { return !allows(options.concurrencies, value); });
-  return choice;
-}
-
 class RowCollector {
  public:
-  RowCollector(const Checkout& checkout, const RowFilter& filter, diag::Diagnostics& out)
-      : checkout_(checkout), filter_(filter), out_(out) {}
+  RowCollector(const Checkout& checkout, const RowFilter& filter, diag::Diagnostics found)
+      : checkout_(checkout), filter_(filter), out_(std::move(found)) {}
 
   // `runners`: the label, or the nodes that stand in its place.
   template <class Choose>
@@ -104,7 +43,12 @@ class RowCollector {
     }
   }
 
-  std::vector<BuiltRow> take() { return std::move(rows_); }
+  RowList finish() {
+    report_invented();
+    mark_evals(rows_, filter_.evals);
+    out_.normalise();
+    return {std::move(rows_), std::move(out_)};
+  }
 
  private:
   void add_point(const PointView& view, const std::vector<std::string>& runners, const PointChoice& choice) {
@@ -116,6 +60,10 @@ class RowCollector {
       dram = *budget;
     }
     if (choice.concurrencies.empty()) return;
+    if (choice.has_invented) {
+      if (invented_points_++ == 0) first_invented_ = view;
+      last_invented_ = choice.concurrencies.back();
+    }
     const auto emit = [&](const std::string& runner, std::vector<int64_t> concurrencies) {
       rows_.push_back(build_row({&view, runner, std::move(concurrencies), choice.ep, dram}));
     };
@@ -130,10 +78,25 @@ class RowCollector {
     }
   }
 
+  // The peer's limits replace concurrencies; its rows must stay what they are, so people are told.
+  void report_invented() {
+    if (invented_points_ == 0) return;
+    const MatrixEntry& entry = *first_invented_.entry;
+    out_.add(schema::finding(
+        rule::plan_invented_concurrency, *entry.document, first_invented_.point->where, first_invented_.path,
+        fmt::format("the concurrency limits give {} point{} a concurrency that {} not list, such as {} here",
+                    invented_points_, invented_points_ == 1 ? "" : "s", invented_points_ == 1 ? "it does" : "they do",
+                    last_invented_),
+        "use limits that are on the ladder of the points, or `plan test-config --conc`, which only keeps values"));
+  }
+
   const Checkout& checkout_;
   const RowFilter& filter_;
-  diag::Diagnostics& out_;
+  diag::Diagnostics out_;
   std::vector<BuiltRow> rows_;
+  size_t invented_points_ = 0;
+  PointView first_invented_;
+  int64_t last_invented_ = 0;
 };
 
 // The nodes of the entry's runner whose names contain the filter; the label itself without a filter.
@@ -158,18 +121,25 @@ std::vector<std::string> test_runners_of(const MatrixEntry& entry, const Checkou
   return runners;
 }
 
-MatrixRows finish(std::vector<BuiltRow> rows, Evals evals, diag::Diagnostics diagnostics) {
-  mark_evals(rows, evals);
+MatrixRows text_of(RowList list, const RowFilter& filter) {
   MatrixRows result;
-  result.count = rows.size();
+  result.count = list.rows.size();
   result.json = "[";
-  for (const BuiltRow& built : rows) result.json += (result.json.size() > 1 ? ", " : "") + row_text(built.row);
+  for (const BuiltRow& built : list.rows) result.json += (result.json.size() > 1 ? ", " : "") + row_text(built.row);
   result.json += "]";
-  if (rows.empty() && !diagnostics.has_errors())
-    diagnostics.add(diag::make(rule::plan_no_row, "the filters leave no row of the job matrix",
-                               "relax a filter; `plan` without filters lists everything"));
-  diagnostics.normalise();
-  result.diagnostics = std::move(diagnostics);
+  result.diagnostics = std::move(list.diagnostics);
+  check_row_list(list.rows, result.diagnostics);
+  if (filter.into_buckets) {
+    RowBuckets buckets;
+    for (BuiltRow& built : drop_in_progress(std::move(list.rows), result.diagnostics)) {
+      const std::string name = dispatch_bucket(built);
+      buckets.add(name, std::move(built));
+    }
+    result.buckets = texts_of(buckets);
+  } else {
+    check_matrix_limit(list.rows, result.diagnostics);
+  }
+  result.diagnostics.normalise();
   return result;
 }
 
@@ -219,27 +189,44 @@ std::vector<const MatrixEntry*> resolve(const Checkout& checkout, const std::vec
 
 }  // namespace
 
-MatrixRows full_sweep(const Checkout& checkout, const FullSweep& options) {
+RowList full_sweep_rows(const Checkout& checkout, const FullSweep& options) {
   diag::Diagnostics diagnostics;
   check_runner_types(checkout, options, diagnostics);
-  RowCollector collector(checkout, options.filter, diagnostics);
-  if (!diagnostics.has_errors())
-    for (const MatrixEntry& entry : checkout.entries)
-      if (selected(entry, options))
-        collector.add(entry, runners_of(entry, checkout, options.filter.runner_node_filter),
-                      [&](const PointView& view) { return choose_full_sweep(view, options); });
-  return finish(collector.take(), options.filter.evals, std::move(diagnostics));
+  if (diagnostics.has_errors()) return {{}, std::move(diagnostics)};
+  check_filters(checkout, options, diagnostics);
+  RowCollector collector(checkout, options.filter, std::move(diagnostics));
+  for (const MatrixEntry& entry : checkout.entries)
+    if (selected(entry, options))
+      collector.add(entry, runners_of(entry, checkout, options.filter.runner_node_filter),
+                    [&](const PointView& view) { return choose_full_sweep(view, options); });
+  return collector.finish();
+}
+
+RowList test_config_rows(const Checkout& checkout, const TestConfig& options) {
+  diag::Diagnostics diagnostics;
+  const auto entries = resolve(checkout, options.config_keys, diagnostics);
+  if (diagnostics.has_errors()) return {{}, std::move(diagnostics)};
+  RowCollector collector(checkout, options.filter, std::move(diagnostics));
+  for (const MatrixEntry* entry : entries)
+    collector.add(*entry, test_runners_of(*entry, checkout, options.filter.runner_node_filter),
+                  [&](const PointView& view) { return choose_test_config(view, options); });
+  return collector.finish();
+}
+
+RowList entry_rows(const Checkout& checkout, const std::vector<const MatrixEntry*>& entries, const RowFilter& filter) {
+  RowCollector collector(checkout, filter, {});
+  for (const MatrixEntry* entry : entries)
+    collector.add(*entry, test_runners_of(*entry, checkout, filter.runner_node_filter),
+                  [](const PointView& view) { return choose_test_config(view, {}); });
+  return collector.finish();
+}
+
+MatrixRows full_sweep(const Checkout& checkout, const FullSweep& options) {
+  return text_of(full_sweep_rows(checkout, options), options.filter);
 }
 
 MatrixRows test_config(const Checkout& checkout, const TestConfig& options) {
-  diag::Diagnostics diagnostics;
-  const auto entries = resolve(checkout, options.config_keys, diagnostics);
-  RowCollector collector(checkout, options.filter, diagnostics);
-  if (!diagnostics.has_errors())
-    for (const MatrixEntry* entry : entries)
-      collector.add(*entry, test_runners_of(*entry, checkout, options.filter.runner_node_filter),
-                    [&](const PointView& view) { return choose_test_config(view, options); });
-  return finish(collector.take(), options.filter.evals, std::move(diagnostics));
+  return text_of(test_config_rows(checkout, options), options.filter);
 }
 
 }  // namespace sweep::plan

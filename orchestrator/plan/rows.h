@@ -13,6 +13,12 @@
 
 namespace sweep::plan {
 
+// Rows that one workflow matrix can take. Each row is compact JSON.
+struct Bucket {
+  std::string name;  // "single_node/8k1k", "multi_node/agentic", "evals", ...
+  std::vector<std::string> rows;
+};
+
 enum class Evals : uint8_t {
   kDefault,  // mark the rows that are also evaluated
   kNone,     // mark none
@@ -25,6 +31,7 @@ struct RowFilter {
   std::string runner_node_filter;                     // text that a node's name contains; empty: rows name the label
   std::vector<schema::ScenarioKind> scenario_types;   // empty: all
   std::vector<std::pair<int64_t, int64_t>> seq_lens;  // (isl, osl) of fixed-seq-len blocks; empty: all
+  bool into_buckets = false;                          // also sort the rows into what one workflow matrix can take
 };
 
 struct FullSweep {
@@ -46,6 +53,7 @@ struct TestConfig {
 struct MatrixRows {
   std::string json;  // one line: an array of rows, without a line break
   size_t count = 0;
+  std::vector<Bucket> buckets;  // if asked for: without entries in progress, rows with defaults filled in
   diag::Diagnostics diagnostics;
 };
 

@@ -1,11 +1,16 @@
-// Rules over one changelog file. What may change between two revisions is judged elsewhere.
+// Rules over one changelog file.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "orchestrator/base/edit_distance.h"
 #include "orchestrator/diag/rules/changelog.h"
+#include "orchestrator/schema/changelog_file.h"
+#include "orchestrator/schema/kinds.h"
 #include "orchestrator/schema/rules.h"
+#include "orchestrator/yaml/parse.h"
 
 namespace sweep::schema {
 
@@ -13,33 +18,86 @@ namespace {
 
 namespace rule = diag::rule;
 
-constexpr std::string_view kPlaceholder = "XXX";
 constexpr std::string_view kFirstLine = "- config-keys:";
+constexpr size_t kMostKeysNamed = 5;
 
 bool is_new(const ChangelogEntry& entry) {
-  return entry.pr_link && (*entry.pr_link == kPlaceholder || entry.pr_link->ends_with("/" + std::string(kPlaceholder)));
+  return entry.pr_link &&
+         (*entry.pr_link == kPlaceholderLink || entry.pr_link->ends_with("/" + std::string(kPlaceholderLink)));
 }
 
-size_t entry_lines(std::string_view text) {
-  size_t count = 0;
-  for (size_t at = 0; at < text.size();) {
-    if (text.substr(at).starts_with(kFirstLine)) ++count;
-    at = text.find('\n', at);
-    if (at == std::string_view::npos) break;
-    ++at;
+uint32_t start_of_line(std::string_view text, uint32_t offset) {
+  if (offset == 0) return 0;
+  return static_cast<uint32_t>(text.rfind('\n', offset - 1) + 1);
+}
+
+// The fields of an entry that begins as it should stand in the third column, so that a merge key among them does too.
+bool is_merge_line(std::string_view line) {
+  if (!line.starts_with("  <<")) return false;
+  line.remove_prefix(4);
+  return line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with(':');
+}
+
+bool matches_any(std::string_view pattern, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return key_matches(pattern, name); });
+}
+
+// Lines that tools take for the beginning of an entry, and those that begin one, must be the same.
+void check_first_lines(const yaml::Document& document, diag::Diagnostics& out) {
+  const std::string_view text = document.text();
+  std::set<uint32_t> starts;
+  for (const yaml::Node& item : document.root().items) {
+    const uint32_t start = start_of_line(text, item.where.begin);
+    starts.insert(start);
+    if (!item.is_map() || text.substr(start).starts_with(kFirstLine)) continue;
+    out.add(diag::make_at(rule::changelog_layout, document.span(item.where),
+                          fmt::format("a changelog entry must begin with the line \"{}\"", kFirstLine),
+                          "put config-keys first, unquoted, with the dash in the first column"));
   }
-  return count;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const auto begin = static_cast<uint32_t>(at);
+    const std::string_view line = text.substr(at, end - at);
+    const auto where = [&](size_t from, size_t to) {
+      return document.span({begin + static_cast<uint32_t>(from), begin + static_cast<uint32_t>(to)});
+    };
+    if (line.starts_with(kFirstLine) && !starts.contains(begin))
+      out.add(diag::make_at(rule::changelog_layout, where(0, kFirstLine.size()),
+                            fmt::format("a line begins with \"{}\", but no entry begins here", kFirstLine),
+                            "tools find entries by such lines: indent the text, or quote it"));
+    if (is_merge_line(line))
+      out.add(diag::make_at(rule::changelog_layout, where(2, 4), "fields of a changelog entry come from a merge key",
+                            "write the fields of a changelog entry out"));
+    at = end + 1;
+  }
 }
 
-void report_merged_keys(const yaml::Document& document, const yaml::Node& node, diag::Diagnostics& out) {
-  for (const yaml::Entry& entry : node.entries)
-    if (entry.merged)
-      out.add(diag::make_at(rule::changelog_layout, document.span(node.where),
-                            fmt::format("field \"{}\" comes from a merge key", entry.key),
-                            "write the fields of a changelog entry out"));
+// History names entries that have been removed since, which nobody can or should repair.
+void report_historic_keys(const yaml::Document& document, const std::vector<const Text*>& keys, size_t entries,
+                          diag::Diagnostics& out) {
+  std::vector<std::string_view> names;
+  for (const Text* key : keys)
+    if (std::find(names.begin(), names.end(), key->value) == names.end()) names.push_back(key->value);
+  const size_t shown = std::min(names.size(), kMostKeysNamed);
+  const std::string list =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  diag::Diagnostic d =
+      diag::make_at(rule::changelog_key_matches_nothing, document.span(keys.front()->where),
+                    fmt::format("{} older {} name config keys that match no matrix entry any more: {}{}", entries,
+                                entries == 1 ? "entry does" : "entries", list,
+                                names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : ""),
+                    "nothing to do: history stays as it was when those entries were removed from the matrix");
+  d.severity = diag::Severity::kNote;
+  out.add(std::move(d));
 }
 
 }  // namespace
+
+uint32_t ChangelogFile::line_start(size_t index) const {
+  const std::string_view text = document->text();
+  if (index >= entries.size()) return static_cast<uint32_t>(text.size());
+  return start_of_line(text, entries[index].where.begin);
+}
 
 bool key_matches(std::string_view pattern, std::string_view name) {
   size_t p = 0;
@@ -63,54 +121,70 @@ bool key_matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-void check_changelog_text(const yaml::Document& document, const std::vector<ChangelogEntry>& entries,
-                          diag::Diagnostics& out) {
+std::vector<std::string_view> matched_names(const ChangelogEntry& entry, std::span<const std::string_view> names) {
+  std::vector<std::string_view> matched;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(matched), [&](std::string_view name) {
+    return std::any_of(entry.config_keys.begin(), entry.config_keys.end(),
+                       [&](const Text& key) { return key && key_matches(*key, name); });
+  });
+  return matched;
+}
+
+void check_changelog_text(const yaml::Document& document, diag::Diagnostics& out) {
   const std::string& text = document.text();
   const auto end = static_cast<uint32_t>(text.size());
   if (!text.ends_with('\n'))
     out.add(diag::make_at(rule::changelog_layout, document.span({end, end}), "the file does not end with a newline",
                           "the next entry would be appended to the last line"));
-  for (const yaml::Node& item : document.root().items) report_merged_keys(document, item, out);
-  for (const ChangelogEntry& entry : entries) {
-    // The mapping's mark is its first key; the line must be exactly "- config-keys:".
-    const uint32_t line_start =
-        entry.where.begin == 0 ? 0 : static_cast<uint32_t>(text.rfind('\n', entry.where.begin - 1) + 1);
-    if (!std::string_view(text).substr(line_start).starts_with(kFirstLine))
-      out.add(diag::make_at(rule::changelog_layout, document.span(entry.where),
-                            fmt::format("a changelog entry must begin with the line \"{}\"", kFirstLine),
-                            "put config-keys first, unquoted, with the dash in the first column"));
-    const bool evaluates = entry.evals_only.value || entry.all_evals.value || entry.eval_min_prefill_ep.present;
-    if (entry.append_only.value && evaluates)
-      out.add(diag::make_at(rule::changelog_append_only_evals, document.span(entry.append_only.where),
-                            "\"append-only\" excludes evals-only, all-evals and eval-min-prefill-ep",
-                            "append-only adds points and never evaluations"));
+  if (document.root().is_sequence()) check_first_lines(document, out);
+}
+
+ChangelogFile read_changelog(std::string name, std::string text, diag::Diagnostics& out) {
+  ChangelogFile file;
+  diag::Diagnostics found;
+  file.document = yaml::parse(std::move(name), std::move(text), found);
+  if (file.document != nullptr) {
+    file.entries = decode_changelog(file.document, found);
+    check_changelog_text(*file.document, found);
   }
-  if (const size_t lines = entry_lines(text); lines != entries.size())
-    out.add(diag::make_at(
-        rule::changelog_layout, {document.name()},
-        fmt::format("{} lines begin with \"{}\", but the file has {} entries", lines, kFirstLine, entries.size()),
-        "each entry begins with that line in the first column"));
+  file.valid = !found.has_errors();
+  out.add_all(found);
+  return file;
+}
+
+void check_entry_keys(const ChangelogEntry& entry, std::span<const std::string_view> names, diag::Diagnostics& out) {
+  for (const Text& key : entry.config_keys) {
+    if (!key || matches_any(*key, names)) continue;
+    const auto nearest = base::nearest(*key, {names.begin(), names.end()});
+    out.add(diag::make_at(rule::changelog_key_matches_nothing, entry.document->span(key.where),
+                          fmt::format("config key \"{}\" matches no matrix entry", *key),
+                          nearest ? fmt::format("did you mean \"{}\"?", *nearest)
+                                  : "keys are names of matrix entries; \"*\" matches anything"));
+  }
 }
 
 void check_changelog_keys(const Checkout& checkout, diag::Diagnostics& out) {
   if (checkout.entries.empty()) return;
   std::vector<std::string_view> names;
   for (const MatrixEntry& entry : checkout.entries) names.push_back(entry.key);
+  struct Historic {
+    std::vector<const Text*> keys;
+    size_t entries = 0;
+  };
+  std::map<const yaml::Document*, Historic> historic;
   for (const ChangelogEntry& entry : checkout.changelog) {
-    for (const Text& key : entry.config_keys) {
-      if (!key) continue;
-      if (std::any_of(names.begin(), names.end(), [&](std::string_view name) { return key_matches(*key, name); }))
-        continue;
-      const auto nearest = base::nearest(*key, names);
-      diag::Diagnostic d = diag::make_at(rule::changelog_key_matches_nothing, entry.document->span(key.where),
-                                         fmt::format("config key \"{}\" matches no matrix entry", *key),
-                                         nearest ? fmt::format("did you mean \"{}\"?", *nearest)
-                                                 : "keys are names of matrix entries; \"*\" matches anything");
-      // History names entries that have been removed since.
-      if (!is_new(entry)) d.severity = diag::Severity::kWarning;
-      out.add(std::move(d));
+    if (is_new(entry)) {
+      check_entry_keys(entry, names, out);
+      continue;
     }
+    Historic& file = historic[entry.document.get()];
+    const size_t before = file.keys.size();
+    for (const Text& key : entry.config_keys)
+      if (key && !matches_any(*key, names)) file.keys.push_back(&key);
+    if (file.keys.size() != before) ++file.entries;
   }
+  for (const auto& [document, found] : historic)
+    if (!found.keys.empty()) report_historic_keys(*document, found.keys, found.entries, out);
 }
 
 }  // namespace sweep::schema

@@ -1,4 +1,5 @@
 // One entry of the changelog: which matrix entries a change asks to run, and why (InferenceX, perf-changelog.yaml).
+#include "orchestrator/diag/rules/changelog.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
 
@@ -8,10 +9,11 @@ const ObjectShape& changelog_entry_shape() {
   static const ObjectShape shape{
       "a changelog entry",
       "What a change selects for measurement.",
-      {field<&ChangelogEntry::config_keys>("config-keys", list(text(), 1), "matrix entries; \"*\" matches anything",
+      {field<&ChangelogEntry::config_keys>("config-keys", list(any_text(), 1), "matrix entries; \"*\" matches anything",
                                            Need::kRequired),
-       field<&ChangelogEntry::description>("description", list(text(), 1), "what changed, for people", Need::kRequired),
-       field<&ChangelogEntry::pr_link>("pr-link", text(), "link of the pull request; XXX until its number is known",
+       field<&ChangelogEntry::description>("description", list(any_text(), 1), "what changed, for people",
+                                           Need::kRequired),
+       field<&ChangelogEntry::pr_link>("pr-link", any_text(), "link of the pull request; XXX until its number is known",
                                        Need::kRequired),
        field<&ChangelogEntry::evals_only>("evals-only", boolean(), "run evaluations only"),
        field<&ChangelogEntry::all_evals>("all-evals", boolean(), "run evaluations of every point"),
@@ -22,6 +24,18 @@ const ObjectShape& changelog_entry_shape() {
                                              "scenario kinds, default all")}};
   return shape;
 }
+
+namespace {
+
+void check_changelog_entry(const ChangelogEntry& entry, diag::Diagnostics& out) {
+  const bool evaluates = entry.evals_only.value || entry.all_evals.value || entry.eval_min_prefill_ep.present;
+  if (entry.append_only.value && evaluates)
+    out.add(diag::make_at(diag::rule::changelog_append_only_evals, entry.document->span(entry.append_only.where),
+                          "\"append-only\" excludes evals-only, all-evals and eval-min-prefill-ep",
+                          "append-only adds points and never evaluations"));
+}
+
+}  // namespace
 
 std::vector<ChangelogEntry> decode_changelog(const DocumentPtr& document, diag::Diagnostics& out) {
   std::vector<ChangelogEntry> entries;
@@ -39,6 +53,7 @@ std::vector<ChangelogEntry> decode_changelog(const DocumentPtr& document, diag::
     entry.where = root.items[i].where;
     entry.document = document;
     decoder.read_object(root.items[i], changelog_entry_shape(), &entry);
+    check_changelog_entry(entry, out);
   }
   return entries;
 }

@@ -53,6 +53,22 @@ struct FileSelection {
 };
 Checkout load_matrix_files(const std::filesystem::path& root, const FileSelection& selection);
 
+// A file in memory, such as one of another revision.
+struct SourceText {
+  std::string name;  // what diagnostics show
+  std::string path;  // in its checkout
+  std::string text;
+  std::optional<FileKind> kind = std::nullopt;  // found from the content, if not stated
+  bool outside_root = false;                    // no part of the checkout
+};
+
+// The same from memory: matrix and runner files to report on, and what they refer to.
+struct TextSelection {
+  std::vector<SourceText> targets;
+  std::vector<SourceText> context;
+};
+Checkout load_texts(TextSelection selection);
+
 struct Validation {
   diag::Diagnostics diagnostics;  // sorted
   diag::SourceMap sources;

@@ -13,6 +13,7 @@
 #include "orchestrator/schema/acceptance_rules.h"
 #include "orchestrator/schema/binding_rules.h"
 #include "orchestrator/schema/capability_rules.h"
+#include "orchestrator/schema/changelog_file.h"
 #include "orchestrator/schema/recipe_rules.h"
 #include "orchestrator/schema/row_schema.h"
 #include "orchestrator/schema/rules.h"
@@ -52,7 +53,7 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
 }  // namespace
 
 Loader::Loader(fs::path root) {
-  checkout_.root = std::move(root);
+  checkout_.root = root.empty() ? fs::path(".") : std::move(root);  // files can be named without a checkout
 }
 
 bool Loader::is_outside_root(const fs::path& path) const {
@@ -72,34 +73,38 @@ std::string Loader::path_in_root(const fs::path& path) const {
 
 void Loader::load(const fs::path& path, std::string name, Role role, std::optional<FileKind> kind) {
   if (!loaded_.insert(fs::absolute(path).lexically_normal()).second) return;
-  diag::Diagnostics found;
   const yaml::Limits limits;
   auto text = base::read_file(path, limits.bytes);
-  if (role == Role::kTarget) {
-    targets_.insert(name);
-    ++checkout_.files;
-  }
   if (!text) {
     const bool too_large = text.error().error_number == EFBIG;
-    if (role == Role::kTarget)
-      checkout_.diagnostics.add(diag::make_at(
-          too_large ? rule::file_too_large : rule::file_unreadable, {name},
-          too_large ? fmt::format("the file is larger than {} bytes", limits.bytes) : text.error().text()));
+    if (role == Role::kContext) return;
+    targets_.insert(name);
+    ++checkout_.files;
+    checkout_.diagnostics.add(
+        diag::make_at(too_large ? rule::file_too_large : rule::file_unreadable, {name},
+                      too_large ? fmt::format("the file is larger than {} bytes", limits.bytes) : text.error().text()));
     return;
   }
-  checkout_.sources.add(name, *text);
-  const bool json = path.extension() == ".json";
-  const DocumentPtr document = json ? yaml::parse_json(name, *std::move(text), found, limits)
-                                    : yaml::parse(name, *std::move(text), found, limits);
+  add({std::move(name), path_in_root(path), *std::move(text), kind, is_outside_root(path)}, role);
+}
+
+void Loader::add(SourceText source, Role role) {
+  const yaml::Limits limits;
+  diag::Diagnostics found;
+  if (role == Role::kTarget && targets_.insert(source.name).second) ++checkout_.files;
+  checkout_.sources.add(source.name, source.text);
+  const bool json = fs::path(source.path).extension() == ".json";
+  const DocumentPtr document = json ? yaml::parse_json(source.name, std::move(source.text), found, limits)
+                                    : yaml::parse(source.name, std::move(source.text), found, limits);
   if (document != nullptr) {
-    const Place place{path_in_root(path), is_outside_root(path), role};
-    if (!kind) kind = find_kind(document->root(), place.path);
+    const Place place{source.path, source.outside_root, role};
+    const auto kind = source.kind ? source.kind : find_kind(document->root(), place.path);
     if (kind) {
       decode(document, *kind, place, found);
     } else {
-      diag::Diagnostic d =
-          diag::make_at(rule::schema_unknown_kind, {name}, "the kind of this file cannot be told from its content",
-                        fmt::format("state it with --kind, one of {}", all_kinds()));
+      diag::Diagnostic d = diag::make_at(rule::schema_unknown_kind, {source.name},
+                                         "the kind of this file cannot be told from its content",
+                                         fmt::format("state it with --kind, one of {}", all_kinds()));
       if (in_folder_) d.severity = diag::Severity::kWarning;  // other tools have files in the same folders
       found.add(std::move(d));
     }
@@ -137,7 +142,7 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const Place& pla
       return;
     case FileKind::kChangelog: {
       std::vector<ChangelogEntry> entries = decode_changelog(document, out);
-      check_changelog_text(*document, entries, out);
+      check_changelog_text(*document, out);
       if (target)
         for (ChangelogEntry& entry : entries) checkout_.changelog.push_back(std::move(entry));
       return;
@@ -206,11 +211,11 @@ void Loader::bind_named_recipe() {
   for (MatrixEntry& entry : checkout_.entries) entry.recipe = {recipe->path, entry.key_where, true};
 }
 
-void Loader::check_entries(Foreign foreign, diag::Diagnostics& out) {
+void Loader::check_entries(Settings settings, diag::Diagnostics& out) {
   BindingRules bindings(checkout_, out);
   AcceptanceRules acceptance(checkout_, out);
   for (const MatrixEntry& entry : checkout_.entries) {
-    const bool with_settings = foreign == Foreign::kChecked || !entry.outside_root;
+    const bool with_settings = settings == Settings::kAll || (settings == Settings::kOwn && !entry.outside_root);
     const std::vector<PointView> views = points_of(entry);
     check_entry(entry, views, out);
     check_policy(entry, views, out);
@@ -227,13 +232,13 @@ void Loader::check_entries(Foreign foreign, diag::Diagnostics& out) {
   }
 }
 
-Checkout Loader::finish(Foreign foreign) {
+Checkout Loader::finish(Settings settings) {
   check_duplicate_entries(checkout_, checkout_.diagnostics);
   bind_named_recipe();
   for (MatrixEntry& entry : context_entries_)
     if (!target_entries_.contains(entry.key)) checkout_.entries.push_back(std::move(entry));
   diag::Diagnostics found;
-  check_entries(foreign, found);
+  check_entries(settings, found);
   check_images(checkout_, found);
   check_duplicate_points(checkout_, found);
   check_runners(checkout_.runners, found);

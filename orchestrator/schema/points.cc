@@ -1,18 +1,26 @@
 #include "orchestrator/schema/points.h"
 
-#include <fmt/format.h>
-
 #include <limits>
+#include <string>
+#include <string_view>
 
 namespace sweep::schema {
 
 namespace {
 
-const yaml::Node* source_of(const yaml::Node* scenarios, std::string_view kind, size_t block, size_t point) {
+// The search space of a block as written.
+const yaml::Node* search_space_of(const MatrixEntry& entry, std::string_view kind, size_t block) {
+  const yaml::Node* scenarios = entry.source == nullptr ? nullptr : entry.source->find("scenarios");
   const yaml::Node* blocks = scenarios == nullptr ? nullptr : scenarios->find(kind);
   if (blocks == nullptr || block >= blocks->items.size()) return nullptr;
-  const yaml::Node* space = blocks->items[block].find("search-space");
-  return space == nullptr || point >= space->items.size() ? nullptr : &space->items[point];
+  return blocks->items[block].find("search-space");
+}
+
+std::string indexed(std::string_view path, std::string_view name, size_t index) {
+  const std::string digits = std::to_string(index);
+  std::string result;
+  result.reserve(path.size() + name.size() + digits.size() + 2);
+  return result.append(path).append(name).append(1, '[').append(digits).append(1, ']');
 }
 
 }  // namespace
@@ -20,16 +28,16 @@ const yaml::Node* source_of(const yaml::Node* scenarios, std::string_view kind, 
 std::vector<PointView> points_of(const MatrixEntry& entry) {
   std::vector<PointView> views;
   if (!entry.scenarios) return views;
-  const yaml::Node* scenarios = entry.source == nullptr ? nullptr : entry.source->find("scenarios");
   const auto add_block = [&](const auto& block, std::string_view kind, size_t index, auto assign) {
-    const std::string block_path = fmt::format("{}.scenarios.{}[{}]", entry.key, kind, index);
+    const std::string block_path = indexed(entry.key + ".scenarios.", kind, index);
+    const yaml::Node* written = search_space_of(entry, kind, index);
     for (size_t i = 0; i < block.search_space.size(); ++i) {
       PointView& view = views.emplace_back();
       view.entry = &entry;
       view.point = &block.search_space[i];
-      view.path = fmt::format("{}.search-space[{}]", block_path, i);
+      view.path = indexed(block_path, ".search-space", i);
       view.block_path = block_path;
-      view.source = source_of(scenarios, kind, index, i);
+      if (written != nullptr && i < written->items.size()) view.source = &written->items[i];
       assign(view);
     }
   };

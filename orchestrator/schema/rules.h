@@ -34,9 +34,7 @@ void check_duplicate_points(const Checkout& checkout, diag::Diagnostics& out);
 // The runner file by itself.
 void check_runners(const Runners& runners, diag::Diagnostics& out);
 
-// Rules over the bytes of a changelog, and its keys against the matrix.
-void check_changelog_text(const yaml::Document& document, const std::vector<ChangelogEntry>& entries,
-                          diag::Diagnostics& out);
+// Changelog keys against the matrix: each one of new entries, and one note a file about those of older entries.
 void check_changelog_keys(const Checkout& checkout, diag::Diagnostics& out);
 
 // Whether a changelog key, in which "*" matches anything, matches a name.

@@ -88,10 +88,13 @@ std::optional<std::string> prescan(const Document& document, diag::Diagnostics& 
   uint32_t last_cr_line = 0;
   uint32_t last_tab_line = 0;
   for (uint32_t at = 0; at < text.size();) {
+    if (const char ascii = text[at]; (ascii >= ' ' && ascii <= '~') || ascii == '\n') {
+      indentation = ascii == '\n' || (indentation && ascii == ' ');
+      ++at;
+      continue;
+    }
     const Character c = decode(document.text(), at);
-    if (c.value == '\n') {
-      indentation = true;
-    } else if (c.value == '\t') {
+    if (c.value == '\t') {
       // One report a line, as with CR: an editor inserts them in runs.
       const uint32_t line = document.line_of(at);
       if (line != last_tab_line)
@@ -123,7 +126,7 @@ std::optional<std::string> prescan(const Document& document, diag::Diagnostics& 
                       "remove it, or write it as an escape inside double quotes");
       readable = false;
       indentation = false;
-    } else if (c.value != ' ') {
+    } else {
       indentation = false;
     }
     at += c.length;

@@ -160,6 +160,9 @@ std::string describe(const Node& node) {
 }
 
 std::string_view mistaken_for(std::string_view text) {
+  // Numbers and dates begin with one of these, and so do the words for booleans.
+  constexpr std::string_view kFirst = "0123456789+-.tTfFyYnNoO";
+  if (text.empty() || kFirst.find(text.front()) == std::string_view::npos) return {};
   if (is_true_word(text) || is_false_word(text)) return "a boolean";
   if (looks_like_number(text) || looks_like_base60(text)) return "a number";
   if (looks_like_date(text)) return "a date";
@@ -167,34 +170,26 @@ std::string_view mistaken_for(std::string_view text) {
 }
 
 Decoded<int64_t> decode_integer(const Node& node) {
-  ScalarProblem problem{"an integer", describe(node), {}};
-  if (!node.is_scalar()) return base::Unexpected{std::move(problem)};
-  if (node.quoted) {
-    if (is_strict_integer(node.text)) problem.help = fmt::format("write {} without quotes", node.text);
-    return base::Unexpected{std::move(problem)};
-  }
-  if (!is_strict_integer(node.text)) {
-    problem.help = integer_meant(node.text);
+  if (!node.is_scalar() || node.quoted || !is_strict_integer(node.text)) {
+    ScalarProblem problem{"an integer", describe(node), {}};
+    if (node.quoted && is_strict_integer(node.text))
+      problem.help = fmt::format("write {} without quotes", node.text);
+    else if (node.is_scalar() && !node.quoted)
+      problem.help = integer_meant(node.text);
     return base::Unexpected{std::move(problem)};
   }
   bool overflow = false;
   const int64_t value = parse_digits(node.text, overflow);
-  if (overflow) {
-    problem.expected = "an integer of at most 64 bits";
-    return base::Unexpected{std::move(problem)};
-  }
+  if (overflow) return base::Unexpected{ScalarProblem{"an integer of at most 64 bits", describe(node), {}}};
   return value;
 }
 
 Decoded<double> decode_number(const Node& node) {
-  ScalarProblem problem{"a number", describe(node), {}};
-  if (!node.is_scalar()) return base::Unexpected{std::move(problem)};
-  if (node.quoted) {
-    if (is_plain_decimal(node.text)) problem.help = fmt::format("write {} without quotes", node.text);
-    return base::Unexpected{std::move(problem)};
-  }
-  if (!is_plain_decimal(node.text)) {
-    if (looks_like_number(node.text)) {
+  if (!node.is_scalar() || node.quoted || !is_plain_decimal(node.text)) {
+    ScalarProblem problem{"a number", describe(node), {}};
+    if (node.quoted && is_plain_decimal(node.text)) {
+      problem.help = fmt::format("write {} without quotes", node.text);
+    } else if (node.is_scalar() && !node.quoted && looks_like_number(node.text)) {
       const double value = std::strtod(node.text.c_str(), nullptr);
       if (std::isfinite(value) && std::fabs(value) < 1e15) problem.help = fmt::format("write {}", value);
     }
@@ -213,23 +208,21 @@ Decoded<double> decode_number(const Node& node) {
 }
 
 Decoded<bool> decode_boolean(const Node& node) {
-  ScalarProblem problem{"true or false", describe(node), {}};
   if (node.is_scalar() && !node.quoted && node.text == "true") return true;
   if (node.is_scalar() && !node.quoted && node.text == "false") return false;
+  ScalarProblem problem{"true or false", describe(node), {}};
   if (node.is_scalar() && (is_true_word(node.text) || node.text == "1")) problem.help = "write true";
   if (node.is_scalar() && (is_false_word(node.text) || node.text == "0")) problem.help = "write false";
   return base::Unexpected{std::move(problem)};
 }
 
 Decoded<std::string> decode_text(const Node& node) {
-  ScalarProblem problem{"text", describe(node), {}};
-  if (!node.is_scalar()) return base::Unexpected{std::move(problem)};
+  if (!node.is_scalar()) return base::Unexpected{ScalarProblem{"text", describe(node), {}}};
   if (node.quoted) return node.text;
   const std::string_view other = mistaken_for(node.text);
   if (other.empty()) return node.text;
-  problem.found = fmt::format("{}, which is {} without quotes", node.text, other);
-  problem.help = fmt::format("write \"{}\" in quotes", node.text);
-  return base::Unexpected{std::move(problem)};
+  return base::Unexpected{ScalarProblem{"text", fmt::format("{}, which is {} without quotes", node.text, other),
+                                        fmt::format("write \"{}\" in quotes", node.text)}};
 }
 
 }  // namespace sweep::yaml

@@ -113,3 +113,20 @@ TEST_CASE("command line: outside a checkout the commands that need one say so") 
   CHECK(status.code == 3);
   CHECK(contains(base::read_file(command.output).value(), "[cli/no-checkout]"));
 }
+
+TEST_CASE("command line: outside a checkout, files that are named are planned and validated") {
+  const SmallCheckout checkout;
+  const std::string matrix = (checkout.root() / "matrix/embedded.yaml").string();
+  const std::string runners = (checkout.root() / "matrix/runners.yaml").string();
+  const auto run_in_root = [&](std::vector<std::string> arguments) {
+    exec::CommandSpec command = checkout.command(std::move(arguments));
+    command.argv.resize(command.argv.size() - 2);  // without --root
+    command.argv.insert(command.argv.begin(), {"env", "--chdir=/"});
+    const auto status = exec::run(command, std::chrono::minutes(1), {}).value();
+    return Ran{status.code, base::read_file(command.output).value()};
+  };
+  const Ran plan = run_in_root({"plan", "full-sweep", "--config-files", matrix, "--runner-config", runners});
+  CHECK(plan.code == 1);  // the entry names a recipe, and there is none here
+  CHECK(contains(plan.output, "[binding/recipe-missing]"));
+  CHECK(run_in_root({"validate", runners}).code == 0);
+}

@@ -217,7 +217,8 @@ TEST_CASE("judge: a GPU run without telemetry is not valid, and every lack is li
   run.job.image = "example/image:tag";
   run.compiles_at_run_time = true;
   const judge::Verdict verdict = run.judged();
-  for (const RuleId rule : {rule::judge_image, rule::judge_exclusive, rule::judge_jit, rule::judge_power})
+  for (const RuleId rule :
+       std::initializer_list<RuleId>{rule::judge_image, rule::judge_exclusive, rule::judge_jit, rule::judge_power})
     CHECK(condition(verdict, rule).outcome == Outcome::kFailed);
   CHECK(verdict.reasons().size() == 4);
 }
