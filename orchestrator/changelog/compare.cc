@@ -95,7 +95,8 @@ class LinkRules {
       : policy_(policy), repository_(std::move(repository)), out_(out) {}
 
   // A new entry, which may still wait for its number on a pull request.
-  void check_new(const ChangelogEntry& entry) {
+  void check_new(const ChangelogEntry& entry, size_t index) {
+    path_ = path_of(index) + ".pr-link";
     const std::optional<Link> link = well_formed(entry);
     if (!link) return;
     if (link->is_placeholder()) {
@@ -110,7 +111,8 @@ class LinkRules {
   }
 
   // The new link of an old entry, which belongs to whatever pull request made it.
-  void check_corrected(const ChangelogEntry& entry) {
+  void check_corrected(const ChangelogEntry& entry, size_t index) {
+    path_ = path_of(index) + ".pr-link";
     const std::optional<Link> link = well_formed(entry);
     if (link && link->is_placeholder())
       report(entry, rule::changelog_link_placeholder, "a correction must end in a link, not in a placeholder",
@@ -150,16 +152,21 @@ class LinkRules {
                            expected("NUMBER"))
              : fmt::format("`sweepctl changelog canonicalize --pr {}` writes the link", *policy_.pull_request));
     if (!main) d.severity = diag::Severity::kWarning;
+    d.path = path_;
     out_.add(std::move(d));
   }
 
   void report(const ChangelogEntry& entry, diag::RuleId rule, std::string message, std::string help) {
-    out_.add(diag::make_at(rule, entry.document->span(entry.pr_link.where), std::move(message), std::move(help)));
+    diag::Diagnostic d =
+        diag::make_at(rule, entry.document->span(entry.pr_link.where), std::move(message), std::move(help));
+    d.path = path_;
+    out_.add(std::move(d));
   }
 
   const Policy& policy_;
   RepositoryAddress repository_;
   diag::Diagnostics& out_;
+  std::string path_;  // of the link being judged
 };
 
 void check_history(const Comparison& c, diag::Diagnostics& out) {
@@ -168,9 +175,10 @@ void check_history(const Comparison& c, diag::Diagnostics& out) {
   if (!corrected.empty() && !added.empty()) {
     diag::Diagnostic d = diag::make_at(
         rule::changelog_mixed_correction, corrected.front()->document->span(corrected.front()->pr_link.where),
-        fmt::format("{} of old entries corrected and {} added in one change",
-                    corrected.size() == 1 ? "a link" : fmt::format("{} links", corrected.size()),
-                    added.size() == 1 ? "an entry was" : fmt::format("{} entries were", added.size())),
+        fmt::format("{} corrected and {} added in one change",
+                    corrected.size() == 1 ? "the link of an old entry was"
+                                          : fmt::format("links of {} old entries were", corrected.size()),
+                    added.size() == 1 ? "an entry" : fmt::format("{} entries", added.size())),
         "make it two changes");
     d.notes.push_back({"added here", place(*added.front())});
     out.add(std::move(d));
@@ -234,8 +242,8 @@ Comparison compare(const std::optional<Revision>& base, const Revision& head, co
     LinkRules links(policy, c.repository, found);
     for (const Change& change : c.changes) {
       if (change.kind == ChangeKind::kAdded || change.kind == ChangeKind::kInserted)
-        links.check_new(of_head(c, change));
-      if (change.kind == ChangeKind::kCorrected) links.check_corrected(of_head(c, change));
+        links.check_new(of_head(c, change), *change.head);
+      if (change.kind == ChangeKind::kCorrected) links.check_corrected(of_head(c, change), *change.head);
     }
   } else if (base && !intact) {
     // No entries to compare; the bytes still say whether history is whole.

@@ -65,6 +65,7 @@ diag::Diagnostic describe(const Difference& d, std::string help) {
   return result;
 }
 
+constexpr const char* kOneEmptyLine = "leave exactly one empty line, without blanks, before the entry";
 constexpr std::string_view kRestore = "restore the history byte for byte: comments, quotes and empty lines count too";
 
 bool all_blank(std::string_view text) {
@@ -117,7 +118,12 @@ void check_additions(const yaml::Document* base, const schema::ChangelogFile& he
   const std::string_view text = head.document->text();
   if (base != nullptr && !base->text().ends_with('\n')) return;  // cut: reported as such
   const size_t history = base == nullptr ? 0 : base->text().size();
-  const auto where = [&](size_t index) { return head.document->span(head.entries[index].where); };
+  const auto report = [&](size_t index, std::string message, std::string help) {
+    diag::Diagnostic d = diag::make_at(rule::changelog_separator, head.document->span(head.entries[index].where),
+                                       std::move(message), std::move(help));
+    d.path = fmt::format("[{}]", index);
+    out.add(std::move(d));
+  };
   for (size_t i = first_added; i < head.entries.size(); ++i) {
     const size_t start = head.line_start(i);
     if (start < history) continue;  // on one line with history: a matter of layout, reported there
@@ -127,18 +133,18 @@ void check_additions(const yaml::Document* base, const schema::ChangelogFile& he
       const std::string_view between = text.substr(history, start - history);
       const std::string_view expected = base->text().ends_with("\n\n") ? "" : "\n";
       if (between == expected) continue;
-      out.add(diag::make_at(
-          rule::changelog_separator, where(i),
-          all_blank(between)
-              ? fmt::format("{} stands between the history and the first new entry, expected exactly one empty line",
-                            between.empty() ? "no empty line" : "more than one empty line, or one with blanks,")
-              : std::string("a comment stands between the history and the first new entry"),
-          all_blank(between) ? "leave exactly one empty line, without blanks"
-                             : "move the comment below the first line of the entry"));
+      const std::string name = name_of(head.entries[i], i);
+      if (!all_blank(between))
+        report(i, fmt::format("a comment stands between the history and new {}", name),
+               "move the comment below the first line of the entry");
+      else
+        report(i,
+               fmt::format("{} stands between the history and new {}, expected exactly one empty line",
+                           between.empty() ? "nothing" : "more than one empty line, or one with blanks,", name),
+               kOneEmptyLine);
     } else if (!before.ends_with("\n\n") || before.ends_with("\n\n\n")) {
-      out.add(diag::make_at(rule::changelog_separator, where(i),
-                            "a new entry must be preceded by exactly one empty line",
-                            "leave exactly one empty line, without blanks, right before it"));
+      report(i, fmt::format("right before new {} must be exactly one empty line", name_of(head.entries[i], i)),
+             kOneEmptyLine);
     }
   }
   if (text.ends_with("\n\n")) {

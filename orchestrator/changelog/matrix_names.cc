@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/file.h"

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <exception>
 #include <string>
 #include <vector>
@@ -28,12 +30,24 @@ constexpr const char* kFooter =
     "  sweepctl validate                     every file of the checkout, all problems at once\n"
     "  sweepctl validate matrix/nvidia.yaml  one file\n"
     "  sweepctl plan test-config --config-files matrix/nvidia.yaml --config-keys 'dsv41*'\n"
+    "  sweepctl changelog check --base origin/main --pr 123\n"
     "  sweepctl run ENTRY --dry-run          what a run would do, down to the engine's command line\n"
     "  sweepctl explain schema/unknown-field what a rule is for\n\n"
     "Exit codes:\n"
     "  0 done and good   1 problems in the inputs   2 wrong usage   3 could not run (a retry may help)\n"
     "  4 a kernel gate failed   5 measured but invalid   70 a bug in sweepctl   130/143 interrupted\n\n"
     "Results go to stdout, diagnostics and progress to stderr. NO_COLOR is honoured.";
+
+struct FormatName {
+  std::string_view name;
+  Format format;
+  std::string_view only_of;  // the one sub-command that has it; empty: all
+};
+constexpr std::array<FormatName, 5> kFormats{{{"human", Format::kHuman, {}},
+                                              {"json", Format::kJson, {}},
+                                              {"github", Format::kGithub, {}},
+                                              {"sarif", Format::kSarif, "validate"},
+                                              {"markdown", Format::kMarkdown, "schema"}}};
 
 // Texts that the user may have meant: sub-commands and long options that are valid at this point.
 std::vector<std::string> candidates(const CLI::App& app) {
@@ -76,6 +90,22 @@ ExitCode usage_error(const CLI::App& app, const CLI::ParseError& error, const Co
   return ExitCode::kUsage;
 }
 
+// Sets the format that was asked for; false, with a report, if the chosen sub-command does not have it.
+bool choose_format(const CLI::App& app, const std::string& name, Console& console) {
+  if (name.empty()) return true;
+  const auto* chosen =
+      std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatName& f) { return f.name == name; });
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  if (!chosen->only_of.empty() && (commands.empty() || commands.front()->get_name() != chosen->only_of)) {
+    console.report(diag::make(diag::rule::cli_usage,
+                              fmt::format("--format {} is a format of `sweepctl {}` only", name, chosen->only_of),
+                              fmt::format("run `{} --help`", name_of_chosen(app))));
+    return false;
+  }
+  console.set_format(chosen->format);
+  return true;
+}
+
 ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& interrupt) {
   CLI::App app{kDescription, "sweepctl"};
   app.footer(kFooter);
@@ -85,9 +115,9 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
   app.option_defaults()->always_capture_default();
   std::string format;
   std::string root;
-  app.add_option("--format", format, "How results and diagnostics are written")
-      ->check(CLI::IsMember({"human", "json", "github"}).description(""))
-      ->type_name("human|json|github")
+  app.add_option("--format", format, "How results and diagnostics are written; sarif: of validate, markdown: of schema")
+      ->check(CLI::IsMember({"human", "json", "github", "sarif", "markdown"}).description(""))
+      ->type_name("human|json|github|sarif|markdown")
       ->default_str("human; github where GITHUB_ACTIONS is true");
   app.add_option("--root", root, "The checkout to work on")->type_name("DIR")->default_str("the nearest one upwards");
   app.add_flag("-q,--quiet", context.quiet, "No progress, only results and diagnostics");
@@ -100,6 +130,7 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
   add_changelog(app, action);
   add_weights(app, action);
   add_kernels(app, action);
+  add_schema(app, action);
   add_explain(app, action);
   add_doctor(app, action);
   try {
@@ -114,9 +145,7 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
     context.console.out(app.help());
     return ExitCode::kGood;
   }
-  if (format == "json") context.console.set_format(Format::kJson);
-  if (format == "github") context.console.set_format(Format::kGithub);
-  if (format == "human") context.console.set_format(Format::kHuman);
+  if (!choose_format(app, format, context.console)) return ExitCode::kUsage;
   if (!root.empty()) context.root = root;
   context.stop = interrupt.token();
   const ExitCode code = action(context);

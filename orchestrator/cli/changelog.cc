@@ -22,6 +22,18 @@ namespace fs = std::filesystem;
 constexpr const char* kFiles[] = {"changelog/perf-changelog.yaml", "perf-changelog.yaml"};
 constexpr const char* kMatrixFolders[] = {"matrix", "configs"};
 
+// The nearest folder from the current one upwards that has a changelog; it need not be a checkout of ours.
+std::optional<fs::path> folder_with_changelog() {
+  std::error_code error;
+  for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
+    std::error_code ignored;
+    for (const char* name : kFiles)
+      if (fs::exists(folder / name, ignored)) return folder;
+    if (folder == folder.parent_path()) break;
+  }
+  return std::nullopt;
+}
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -51,8 +63,9 @@ void add_pull_request_option(CLI::App& command, ChangelogOptions& options, const
 ChangelogPlace find_changelog(const Context& context, const ChangelogOptions& options) {
   std::error_code ignored;
   ChangelogPlace place;
+  const auto nearest = context.root ? std::nullopt : folder_with_changelog();
   const auto locations = pipeline::find_locations(context.root);
-  place.root = locations ? locations->root : context.root.value_or(fs::current_path(ignored));
+  place.root = nearest ? *nearest : locations ? locations->root : context.root.value_or(fs::current_path(ignored));
   if (!options.file.empty()) {
     place.file = options.file;
     if (place.file.is_relative() && context.root && !fs::exists(place.file, ignored))

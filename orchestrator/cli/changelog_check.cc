@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "orchestrator/cli/changelog.h"
 #include "orchestrator/diag/render.h"
 #include "orchestrator/diag/rules/changelog.h"
+#include "orchestrator/diag/rules/changes.h"
 #include "orchestrator/diag/rules/cli.h"
 #include "orchestrator/diag/rules/file.h"
 
@@ -19,6 +21,8 @@ namespace {
 using changelog::Change;
 using changelog::ChangeKind;
 using changelog::Revision;
+
+constexpr size_t kMostKeysShown = 8;  // in text; JSON has all
 
 struct CheckOptions : ChangelogOptions {
   std::string base;
@@ -137,6 +141,10 @@ void print_json(const Context& context, const Checked& checked) {
 void print_text(const Context& context, const Checked& checked, const diag::SourceMap& sources) {
   context.console.report(checked.diagnostics, sources);
   if (!checked.comparison) return;
+  if (!checked.comparison->head.is_list()) {
+    context.console.out(fmt::format("{}: problems found, its entries could not be read\n", checked.file));
+    return;
+  }
   size_t added = 0;
   size_t corrected = 0;
   std::string lines;
@@ -147,15 +155,36 @@ void print_text(const Context& context, const Checked& checked, const diag::Sour
     const schema::ChangelogEntry& entry = entry_of(*checked.comparison, change);
     const std::vector<std::string> keys = selected(checked, entry);
     lines += fmt::format("  + {}\n", changelog::name_of(entry, *change.head));
-    if (checked.has_matrix)
-      lines += fmt::format("    selects {} matrix entr{}: {}\n", keys.size(), keys.size() == 1 ? "y" : "ies",
-                           fmt::join(keys, ", "));
+    if (!checked.has_matrix) continue;
+    const size_t shown = std::min(keys.size(), kMostKeysShown);
+    lines += fmt::format("    selects {} matrix entr{}: {}{}\n", keys.size(), keys.size() == 1 ? "y" : "ies",
+                         fmt::join(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                         keys.size() > shown ? fmt::format(" and {} more", keys.size() - shown) : "");
   }
   const size_t before = checked.comparison->base.entries.size();
   context.console.out(fmt::format(
       "{}: {} added behind {}{}: {}\n{}", checked.file, added == 1 ? "1 entry" : fmt::format("{} entries", added),
       before, corrected == 0 ? "" : fmt::format(", {} link{} corrected", corrected, corrected == 1 ? "" : "s"),
       checked.diagnostics.has_errors() ? "problems found" : "append-only", lines));
+}
+
+// What `plan changes` would refuse later: keys that match nothing, and a change of two kinds.
+void check_selection(Checked& checked) {
+  const auto names = checked.matrix_views();
+  const schema::ChangelogEntry* regular = nullptr;
+  const schema::ChangelogEntry* append_only = nullptr;
+  for (const Change& change : checked.comparison->changes) {
+    if (!is_new(change)) continue;
+    const schema::ChangelogEntry& entry = entry_of(*checked.comparison, change);
+    if (checked.has_matrix) schema::check_entry_keys(entry, names, checked.diagnostics);
+    (entry.append_only.value ? append_only : regular) = &entry;
+  }
+  if (regular == nullptr || append_only == nullptr) return;
+  diag::Diagnostic d =
+      diag::make_at(diag::rule::changes_mixed_modes, append_only->document->span(append_only->append_only.where),
+                    "append-only and regular entries are added in one change", "make it two changes");
+  d.notes.push_back({"a regular entry", regular->document->span(regular->where)});
+  checked.diagnostics.add(std::move(d));
 }
 
 // The matrix at the head; git's answer, if there is no working tree to look into.
@@ -239,10 +268,7 @@ ExitCode check(const Context& context, const CheckOptions& options) {
                                                          "name it with `--file`"));
   } else {
     checked.comparison = changelog::compare(checked.base, *checked.head, *policy, checked.diagnostics);
-    const auto names = checked.matrix_views();
-    for (const Change& change : checked.comparison->changes)
-      if (checked.has_matrix && is_new(change))
-        schema::check_entry_keys(entry_of(*checked.comparison, change), names, checked.diagnostics);
+    check_selection(checked);
   }
   checked.diagnostics.normalise();
   if (context.console.format() == Format::kJson)
@@ -260,10 +286,12 @@ void add_changelog_check(CLI::App& changelog_command, Action& action) {
       "check", "Whether the changelog only grew, byte for byte, and what the new entries select");
   command->footer(
       "Examples:\n"
-      "  sweepctl changelog check --base origin/main --pr 123        the working tree, on pull request 123\n"
-      "  sweepctl changelog check --base origin/main --pr XXX        before the pull request has a number\n"
-      "  sweepctl changelog check --base HEAD~1 --head HEAD --tip    a commit of main: full links only\n"
-      "  sweepctl changelog check old.yaml new.yaml                  two files, without git\n\n"
+      "  sweepctl changelog check --base origin/main --pr 123         the working tree, on pull request 123\n"
+      "  sweepctl changelog check --base origin/main --pr XXX         before the pull request has a number\n"
+      "  sweepctl changelog check --base HEAD^1 --head HEAD --pr 123  the merge commit that Actions checks out, depth "
+      "2\n"
+      "  sweepctl changelog check --base HEAD~1 --head HEAD --tip     a commit of main: full links only\n"
+      "  sweepctl changelog check old.yaml new.yaml                   two files, without git\n\n"
       "The head is compared with the point where it left the base: a branch that is behind is told so, not blamed for\n"
       "entries it never had. In a shallow clone without that point the message says what to fetch.\n"
       "Keys of new entries must match the head's matrix. Exit codes: 0 append-only (warnings allowed), 1 problems,\n"

@@ -46,7 +46,10 @@ diag::Result<diag::Done> write(const std::filesystem::path& file, const std::str
   if (!folder.empty())
     if (const auto made = base::make_directories(folder); !made)
       return diag::fail(diag::rule::file_unwritable, made.error().text());
-  const auto written = base::write_file_atomic(file, text);
+  // A link stays one: what it leads to is replaced.
+  std::error_code dangling;
+  const auto target = std::filesystem::canonical(file, dangling);
+  const auto written = base::write_file_atomic(dangling ? file : target, text);
   if (!written) return diag::fail(diag::rule::file_unwritable, written.error().text());
   return diag::Done{};
 }
@@ -131,10 +134,12 @@ void add_add(CLI::App& changelog_command, Action& action) {
       "written.");
   command->add_option("--config-keys", options->entry.config_keys, "Matrix entries; * matches anything")
       ->required()
-      ->type_name("KEY...");
+      ->type_name("KEY...")
+      ->default_str("");
   command->add_option("--description", options->entry.description, "What changed; one list item each")
       ->required()
-      ->type_name("TEXT...");
+      ->type_name("TEXT...")
+      ->default_str("");
   command->add_option("--pr-link", options->entry.pr_link, "The whole link")->type_name("LINK")->default_str("XXX");
   add_pull_request_option(*command, *options, "The pull request, instead of the whole link");
   command->add_flag("--evals-only", options->entry.evals_only, "Run evaluations only");

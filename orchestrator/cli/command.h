@@ -29,12 +29,15 @@ using Action = std::function<ExitCode(Context&)>;
 // Each adds one sub-command and, when it was chosen, sets `action`.
 void add_validate(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
-void add_plan_rows(CLI::App& plan_command, Action& action);  // below `plan`
+void add_plan_rows(CLI::App& plan_command, Action& action);     // below `plan`
+void add_plan_changes(CLI::App& plan_command, Action& action);  // likewise
+void add_plan_summary(CLI::App& plan_command, Action& action);  // likewise
 void add_run(CLI::App& app, Action& action);
 void add_summary(CLI::App& app, Action& action);
 void add_changelog(CLI::App& app, Action& action);
 void add_weights(CLI::App& app, Action& action);
 void add_kernels(CLI::App& app, Action& action);
+void add_schema(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 

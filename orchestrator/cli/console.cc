@@ -59,9 +59,13 @@ void Console::report(diag::Diagnostics diagnostics, const diag::SourceMap& sourc
     case Format::kJson:
       out(diag::to_json(diagnostics).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
       return;
+    case Format::kSarif:
+      out(diag::render_sarif(diagnostics, sources));
+      return;
     case Format::kGithub:
       err(diag::render_github(diagnostics));
       break;
+    case Format::kMarkdown:
     case Format::kHuman:
       err(diag::render_text(diagnostics, sources, {.colour = colour_on_stderr_}));
       break;
@@ -77,6 +81,8 @@ void Console::report(const diag::Diagnostic& diagnostic) const {
       err(diag::render_github(diagnostics));
       break;
     case Format::kJson:
+    case Format::kSarif:
+    case Format::kMarkdown:
     case Format::kHuman:
       err(diag::render_text(diagnostic, diag::SourceMap(), {.colour = colour_on_stderr_}));
       break;

@@ -9,7 +9,7 @@
 
 namespace sweep::cli {
 
-enum class Format : uint8_t { kHuman, kJson, kGithub };
+enum class Format : uint8_t { kHuman, kJson, kGithub, kSarif, kMarkdown };
 
 // Results go to stdout, diagnostics and progress to stderr. Decided once, from the streams and the environment
 // (NO_COLOR, TERM, GITHUB_ACTIONS).
@@ -28,7 +28,7 @@ class Console {
   void out(std::string_view text) const;
   void err(std::string_view text) const;
 
-  // Human and GitHub formats: to stderr, with a final count. JSON format: the document to stdout.
+  // Human and GitHub formats: to stderr, with a final count. JSON and SARIF formats: the document to stdout.
   void report(diag::Diagnostics diagnostics, const diag::SourceMap& sources) const;
   void report(const diag::Diagnostic& diagnostic) const;
 

@@ -51,9 +51,13 @@ void add_plan(CLI::App& app, Action& action) {
       "programs)\n"
       "  sweepctl plan 'dsv41flash-*-128k'           the points of some entries\n"
       "  sweepctl plan full-sweep --config-files matrix/nvidia.yaml --single-node\n"
-      "  sweepctl plan test-config --config-keys 'embedded*'");
+      "  sweepctl plan test-config --config-keys 'embedded*'\n"
+      "  sweepctl plan changes --base origin/main    what this working tree's changelog entries select\n"
+      "  sweepctl plan summary --base origin/main    the matrix for review, with the difference to the base");
   command->require_subcommand(0, 1);
   add_plan_rows(*command, action);
+  add_plan_changes(*command, action);
+  add_plan_summary(*command, action);
   command->add_option("entries", options->entries, "Entries of the matrix; * and ? match")->type_name("ENTRY");
   command->add_option("--conc", options->concurrencies, "Only this concurrency (may be repeated)")
       ->type_name("N")

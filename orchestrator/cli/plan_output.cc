@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -106,6 +107,21 @@ ExitCode hand_over(const Context& context, std::span<const plan::Bucket> buckets
   if (named_file("GITHUB_OUTPUT") == nullptr && !context.quiet)
     context.console.err("GITHUB_OUTPUT is not set: no outputs were written\n");
   return ExitCode::kGood;
+}
+
+diag::Diagnostics joined(const diag::Diagnostics& files, const diag::Diagnostics& rows) {
+  diag::Diagnostics all = files;
+  const auto is_known = [&](const diag::Diagnostic& row) {
+    if (row.rule != diag::rule::plan_duplicate_row && row.rule != diag::rule::plan_result_name) return false;
+    return std::any_of(files.items().begin(), files.items().end(), [&](const diag::Diagnostic& file) {
+      return (file.rule == diag::rule::matrix_duplicate_point || file.rule == diag::rule::matrix_result_name) &&
+             file.where && row.where && file.where->file == row.where->file && file.where->line == row.where->line;
+    });
+  };
+  for (const diag::Diagnostic& row : rows.items())
+    if (!is_known(row)) all.add(row);
+  all.normalise();
+  return all;
 }
 
 void demote_unknown_runners(diag::Diagnostics& diagnostics) {

@@ -67,8 +67,7 @@ ExitCode print_rows(const Context& context, const RowArguments& arguments, Expan
   demote_unknown_runners(checkout->diagnostics);
   plan::MatrixRows rows;
   if (!checkout->diagnostics.has_errors()) rows = expand(*checkout);
-  diag::Diagnostics all = checkout->diagnostics;
-  all.add_all(rows.diagnostics);
+  const diag::Diagnostics all = joined(checkout->diagnostics, rows.diagnostics);
   const bool refused = all.has_errors();
   if (refused || context.console.format() != Format::kJson) context.console.report(all, checkout->sources);
   if (refused) return ExitCode::kProblems;

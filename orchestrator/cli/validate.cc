@@ -41,7 +41,7 @@ ExitCode validate(const Context& context, const ValidateOptions& options) {
   schema::Validation validation = schema::validate_paths(
       root, std::vector<std::filesystem::path>(options.paths.begin(), options.paths.end()), kind_of(options.kind));
   context.console.report(validation.diagnostics, validation.sources);
-  if (context.console.format() != Format::kJson)
+  if (context.console.format() != Format::kJson && context.console.format() != Format::kSarif)
     context.console.out(fmt::format("{} file{}, {} matrix entries: {}\n", validation.files,
                                     validation.files == 1 ? "" : "s", validation.entries,
                                     validation.diagnostics.has_errors() ? "problems found" : "valid"));
@@ -52,14 +52,17 @@ ExitCode validate(const Context& context, const ValidateOptions& options) {
 
 void add_validate(CLI::App& app, Action& action) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command = app.add_subcommand(
-      "validate",
-      "Check matrix, runners, recipes, acceptance curves, changelog and pins: each file and all bindings between them");
+  CLI::App* command = app.add_subcommand("validate",
+                                         "Check matrix, runners, recipes, acceptance curves, changelog, pins and "
+                                         "results: each file and all bindings between "
+                                         "them");
   command->footer(
       "Examples:\n"
       "  sweepctl validate                       the whole checkout\n"
       "  sweepctl validate matrix/nvidia.yaml    one file, with its bindings to the rest\n"
-      "  sweepctl validate --format json         for programs; --format github for annotations\n\n"
+      "  sweepctl validate --format json         for programs; --format github for annotations\n"
+      "  sweepctl validate --format sarif        for code-scanning services\n"
+      "  sweepctl validate runs/X/result.json    whether a result contradicts itself\n\n"
       "All problems are reported in one run. Exit codes: 0 no errors (warnings allowed), 1 errors.");
   command->add_option("paths", options->paths, "Files or folders; without any, the whole checkout")->type_name("PATH");
   command->add_option("--kind", options->kind, "What the files are, instead of recognising it from their content")

@@ -1,4 +1,4 @@
-// Diagnostics as text for people, as JSON, and as GitHub workflow annotations.
+// Diagnostics as text for people, as JSON, as GitHub workflow annotations, and as SARIF.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -32,5 +32,9 @@ nlohmann::json to_json(const Diagnostic& diagnostic);
 // Lines `::error file=,line=,col=,title=::message`, worst first. Text from files is escaped: it cannot start another
 // workflow command.
 std::string render_github(const Diagnostics& diagnostics);
+
+// A SARIF 2.1.0 log of one run. Columns count UTF-16 code units; they are left out where the source line is not known.
+// Same diagnostics, same bytes.
+std::string render_sarif(const Diagnostics& diagnostics, const SourceMap& sources);
 
 }  // namespace sweep::diag

@@ -3,10 +3,14 @@
 #include <algorithm>
 
 #include "orchestrator/diag/render.h"
+#include "orchestrator/diag/terminal_text.h"
 
 namespace sweep::diag {
 
 namespace {
+
+// GitHub shows the first ten errors and the first ten warnings of a step beside the code, and all of them in the log:
+// the worst come first.
 
 // Percent-encodes what would end a property or the command (GitHub: "Workflow commands", toolkit's command.ts).
 std::string escape(std::string_view text, bool property) {
@@ -63,11 +67,11 @@ std::string render_github(const Diagnostics& diagnostics) {
       if (d->where->end_column > d->where->column) properties += fmt::format("endColumn={},", d->where->end_column);
     }
     properties += fmt::format("title={}", escape(rule_info(d->rule).slug, true));
-    std::string text = d->message;
-    if (!d->path.empty()) text += "\nat: " + d->path;
-    if (!d->help.empty()) text += "\nhelp: " + d->help;
+    std::string text = printable(d->message);
+    if (!d->path.empty()) text += "\nat: " + printable(d->path);
+    if (!d->help.empty()) text += "\nhelp: " + printable(d->help);
     for (const Note& note : d->notes) {
-      text += "\nnote: " + note.message;
+      text += "\nnote: " + printable(note.message);
       if (note.where) text += fmt::format(" ({}:{})", note.where->file, note.where->line);
     }
     out += fmt::format("::{} {}::{}\n", command(d->severity), properties, escape(text, false));

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "orchestrator/diag/render.h"
+#include "orchestrator/diag/terminal_text.h"
 
 namespace sweep::diag {
 
@@ -14,30 +16,8 @@ struct Palette {
 constexpr Palette kPlain{};
 constexpr Palette kColour{"\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;36m", "\x1b[1;32m", "\x1b[0m"};
 
-constexpr size_t kWidth = 100;  // longer source lines are shown as a window around the mark
-
-// Control characters from files must not reach a terminal.
-std::string printable(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\t')
-      result += ' ';
-    else if (byte < 0x20 || byte == 0x7f)
-      result += '?';
-    else
-      result += c;
-  }
-  return result;
-}
-
-bool is_utf8_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-}
-
-size_t display_width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !is_utf8_continuation(c); }));
-}
+constexpr uint32_t kWidth = 100;           // columns; longer source lines are shown as a window around the mark
+constexpr size_t kMostBytes = 8 * kWidth;  // of a line on each side of the mark: more cannot be in the window
 
 std::string place_text(const SourceSpan& where) {
   if (where.line == 0) return where.file;
@@ -57,36 +37,80 @@ std::string_view severity_colour(const Palette& palette, Severity severity) {
   return palette.off;
 }
 
+bool is_utf8_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}
+
+// The part of a line around bytes [start, end) that is looked at, cut between characters.
+struct Part {
+  std::string_view text;
+  size_t start = 0;
+  size_t end = 0;
+  bool more_before = false;
+  bool more_after = false;
+};
+
+Part part_around(std::string_view line, size_t start, size_t end) {
+  Part part{line, start, end};
+  while (part.start > 0 && part.start < line.size() && is_utf8_continuation(line[part.start])) --part.start;
+  if (part.start > kMostBytes) {
+    size_t cut = part.start - kMostBytes;
+    while (cut < part.start && is_utf8_continuation(line[cut])) ++cut;
+    part = {line.substr(cut), part.start - cut, part.end - cut, true, false};
+  }
+  if (part.text.size() > part.start + kMostBytes) {
+    size_t cut = part.start + kMostBytes;
+    while (cut > part.start && is_utf8_continuation(part.text[cut])) --cut;
+    part.text = part.text.substr(0, cut);
+    part.more_after = true;
+  }
+  part.end = std::max(std::min(part.end, part.text.size()), part.start);
+  return part;
+}
+
+uint32_t width(std::span<const Cell> cells) {
+  uint32_t sum = 0;
+  for (const Cell& cell : cells) sum += cell.width;
+  return sum;
+}
+
 // The source line and a caret under the mark; empty if the text is not known.
 std::string excerpt(const SourceSpan& where, const SourceMap& sources, const Palette& palette) {
-  const auto found = sources.line(where.file, where.line);
-  if (!found || where.column == 0 || where.column > found->size() + 1) return {};
-  std::string_view line = *found;
-  size_t start = where.column - 1;
-  size_t end = where.end_column > where.column ? where.end_column - 1 : where.column;
-  end = std::max(std::min<size_t>(end, line.size()), start);
-  std::string_view prefix_mark;
-  if (line.size() > kWidth && start > kWidth / 2) {
-    size_t cut = start - kWidth / 2;
-    while (cut < start && is_utf8_continuation(line[cut])) ++cut;
-    line.remove_prefix(cut);
-    start -= cut;
-    end -= cut;
-    prefix_mark = "...";
+  const auto line = sources.line(where.file, where.line);
+  if (!line || where.column == 0 || where.column > line->size() + 1) return {};
+  const size_t start = where.column - 1;
+  Part part = part_around(*line, start, where.end_column > where.column ? where.end_column - 1 : start + 1);
+  const std::vector<Cell> all = cells_of(part.text);
+  const auto at_byte = [&](size_t byte) {
+    return static_cast<size_t>(
+        std::partition_point(all.begin(), all.end(), [&](const Cell& c) { return c.begin < byte; }) - all.begin());
+  };
+  const size_t marked = at_byte(part.start);
+  std::span<const Cell> cells = all;
+  size_t first = 0;
+  if (part.more_before || part.more_after || width(cells) > kWidth) {
+    while (first < marked && width(cells.subspan(first, marked - first)) > kWidth / 2) ++first;
+    while (first != 0 && first < marked && cells[first].width == 0)
+      ++first;  // not without the character it combines with
+    size_t last = marked;
+    for (uint32_t columns = width(cells.subspan(first, marked - first));
+         last < cells.size() && columns + cells[last].width <= kWidth; ++last)
+      columns += cells[last].width;
+    part.more_before = part.more_before || first != 0;
+    part.more_after = part.more_after || last != cells.size();
+    cells = cells.subspan(first, last - first);
   }
-  std::string_view suffix_mark;
-  if (line.size() > kWidth) {
-    size_t cut = kWidth;
-    while (cut > 0 && is_utf8_continuation(line[cut])) --cut;
-    line = line.substr(0, cut);
-    end = std::min(end, line.size());
-    suffix_mark = "...";
-  }
+  const size_t begin = marked - first;
+  const size_t end = std::clamp(at_byte(part.end) - std::min(at_byte(part.end), first), begin, cells.size());
+  std::string text = part.more_before ? "..." : "";
+  for (const Cell& cell : cells) text += cell.shown;
+  if (part.more_after) text += "...";
+  uint32_t indent = width(cells.subspan(0, begin)) + (part.more_before ? 3 : 0);
+  const uint32_t columns = width(cells.subspan(begin, end - begin));
+  if (columns == 0 && begin < cells.size() && indent > 0) --indent;  // a combining mark stands on the one before
   const std::string number = std::to_string(where.line);
-  const size_t indent = prefix_mark.size() + display_width(line.substr(0, start));
-  const size_t marked = std::max<size_t>(1, display_width(line.substr(start, end - start)));
-  return fmt::format(" {} | {}{}{}\n {:>{}} | {:>{}}{}^{:~>{}}{}\n", number, prefix_mark, printable(line), suffix_mark,
-                     "", number.size(), "", indent, palette.help, "", marked - 1, palette.off);
+  return fmt::format(" {} | {}\n {:>{}} | {:>{}}{}^{:~>{}}{}\n", number, text, "", number.size(), "", indent,
+                     palette.help, "", columns == 0 ? 0 : columns - 1, palette.off);
 }
 
 std::string render_one(const Diagnostic& d, const SourceMap& sources, const Palette& palette) {

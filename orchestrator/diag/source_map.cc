@@ -8,6 +8,10 @@ void SourceMap::add(std::string name, std::string text) {
   texts_.insert_or_assign(std::move(name), std::move(text));
 }
 
+void SourceMap::add_all(const SourceMap& other) {
+  for (const auto& [name, text] : other.texts_) texts_.insert_or_assign(name, text);
+}
+
 std::optional<std::string_view> SourceMap::line(std::string_view name, uint32_t number) const {
   const auto found = texts_.find(name);
   if (found == texts_.end() || number == 0) return std::nullopt;

@@ -13,6 +13,7 @@ class SourceMap {
  public:
   // `name` is what SourceSpan::file holds.
   void add(std::string name, std::string text);
+  void add_all(const SourceMap& other);
 
   // Line `number` (from 1) without its line break; nothing if the file or line is unknown.
   std::optional<std::string_view> line(std::string_view name, uint32_t number) const;

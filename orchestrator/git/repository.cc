@@ -37,7 +37,8 @@ std::string how_to_fetch(std::string_view ref) {
         "fetch it: git fetch origin {0}:refs/remotes/origin/{0}; in GitHub Actions: actions/checkout with "
         "fetch-depth: 0",
         ref.substr(7));
-  return "`git branch --all` and `git tag` list the names of this clone; `git fetch origin` brings new ones";
+  return "`git branch --all` and `git tag` list the names of this clone; `git fetch origin` brings new ones, in GitHub "
+         "Actions actions/checkout with fetch-depth: 0";
 }
 
 }  // namespace

@@ -69,16 +69,11 @@ std::vector<Bucket> texts_of(const RowBuckets& buckets) {
   return texts;
 }
 
-void check_matrix_limit(const std::vector<BuiltRow>& rows, diag::Diagnostics& out) {
-  if (rows.size() <= kMatrixJobs) return;
-  std::map<std::string, size_t> counts;
-  for (const BuiltRow& built : rows) ++counts[dispatch_bucket(built)];
-  for (const auto& [name, count] : counts)
-    if (count > kMatrixJobs)
-      out.add(diag::make(
-          rule::plan_matrix_limit,
-          fmt::format("bucket \"{}\" has {} rows, one Actions matrix holds {} jobs", name, count, kMatrixJobs),
-          "split it with --github, or select less"));
+void check_matrix_limit(size_t jobs, std::string_view what, diag::Diagnostics& out) {
+  if (jobs > kMatrixJobs)
+    out.add(diag::make(rule::plan_matrix_limit,
+                       fmt::format("{} has {} rows, one Actions matrix holds {} jobs", what, jobs, kMatrixJobs),
+                       "split the rows with --github, or select less"));
 }
 
 void check_dispatched(const RowBuckets& buckets, diag::Diagnostics& out) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/plan/row.h"
@@ -28,8 +29,8 @@ std::vector<BuiltRow> drop_in_progress(std::vector<BuiltRow> rows, diag::Diagnos
 // Each row as it is dispatched, on one line.
 std::vector<Bucket> texts_of(const RowBuckets& buckets);
 
-// Buckets that hold more jobs than a matrix may.
-void check_matrix_limit(const std::vector<BuiltRow>& rows, diag::Diagnostics& out);
+// More jobs than a workflow matrix may hold. `what` holds them, for the message.
+void check_matrix_limit(size_t jobs, std::string_view what, diag::Diagnostics& out);
 
 // Throughput buckets that the peer's sweep has no job for.
 void check_dispatched(const RowBuckets& buckets, diag::Diagnostics& out);

@@ -275,8 +275,8 @@ class Planner {
       for (const BuiltRow& built : evals_)
         if (dispatch_bucket(built) == name) buckets.add(name, built);
     if (!request_.is_chunked) {
-      check_matrix_limit(throughput_, out_);
-      check_matrix_limit(evals_, out_);
+      for (const auto& [name, rows] : buckets.lists)
+        check_matrix_limit(rows.size(), fmt::format("bucket \"{}\"", name), out_);
       check_dispatched(buckets, out_);
     }
     return write(buckets);

@@ -48,17 +48,6 @@ std::vector<Setting> environment_of(const Recipe& recipe, schema::Role role) {
   return settings;
 }
 
-std::optional<double> golden_length(const Checkout& checkout, const MatrixEntry& entry, int64_t drafts) {
-  constexpr std::string_view kPreferredMode = "thinking_on";
-  std::optional<double> found;
-  for (const schema::AcceptanceCurve& curve : checkout.curves) {
-    if (!curve.is_for(entry)) continue;
-    for (const auto& [length_drafts, length] : curve.lengths)
-      if (length_drafts == drafts && (!found || curve.mode == kPreferredMode)) found = *length;
-  }
-  return found;
-}
-
 class EntryExpansion {
  public:
   EntryExpansion(const Checkout& checkout, const MatrixEntry& entry, const Selection& selection, Plan& plan)
@@ -208,6 +197,17 @@ std::vector<const MatrixEntry*> select(const Checkout& checkout, const Selection
 }
 
 }  // namespace
+
+std::optional<double> golden_length(const Checkout& checkout, const MatrixEntry& entry, int64_t drafts) {
+  constexpr std::string_view kPreferredMode = "thinking_on";
+  std::optional<double> found;
+  for (const schema::AcceptanceCurve& curve : checkout.curves) {
+    if (!curve.is_for(entry)) continue;
+    for (const auto& [length_drafts, length] : curve.lengths)
+      if (length_drafts == drafts && (!found || curve.mode == kPreferredMode)) found = *length;
+  }
+  return found;
+}
 
 Plan expand(const Checkout& checkout, const Selection& selection) {
   Plan plan;

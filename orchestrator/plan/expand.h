@@ -27,6 +27,9 @@ struct Plan {
 // themselves invalid give what could be decoded: callers refuse a checkout with errors first.
 Plan expand(const schema::Checkout& checkout, const Selection& selection);
 
+// The acceptance length of the golden curve for an entry's model, the curve with thinking on before others.
+std::optional<double> golden_length(const schema::Checkout& checkout, const schema::MatrixEntry& entry, int64_t drafts);
+
 // A table for people: one line a job.
 std::string plan_table(const std::vector<Job>& jobs);
 

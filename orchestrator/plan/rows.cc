@@ -137,7 +137,7 @@ MatrixRows text_of(RowList list, const RowFilter& filter) {
     }
     result.buckets = texts_of(buckets);
   } else {
-    check_matrix_limit(list.rows, result.diagnostics);
+    check_matrix_limit(list.rows.size(), "the job matrix", result.diagnostics);
   }
   result.diagnostics.normalise();
   return result;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -70,6 +71,24 @@ void check_first_lines(const yaml::Document& document, diag::Diagnostics& out) {
                             "write the fields of a changelog entry out"));
     at = end + 1;
   }
+}
+
+// A file in conflict is no YAML; the parser's words about it would help nobody.
+bool report_conflict(std::string_view name, std::string_view text, diag::Diagnostics& out) {
+  uint32_t line = 1;
+  bool any = false;
+  for (size_t at = 0; at < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view content = text.substr(at, end - at);
+    if (content.starts_with("<<<<<<< ") || content.starts_with(">>>>>>> ")) {
+      out.add(diag::make_at(rule::changelog_conflict_markers, {std::string(name), line, 1, 8},
+                            fmt::format("conflict marker \"{}\"", content.substr(0, 7)),
+                            "run `sweepctl changelog resolve-conflict`"));
+      any = true;
+    }
+    at = end + 1;
+  }
+  return any;
 }
 
 // History names entries that have been removed since, which nobody can or should repair.
@@ -142,6 +161,7 @@ void check_changelog_text(const yaml::Document& document, diag::Diagnostics& out
 ChangelogFile read_changelog(std::string name, std::string text, diag::Diagnostics& out) {
   ChangelogFile file;
   diag::Diagnostics found;
+  if (report_conflict(name, text, out)) return file;
   file.document = yaml::parse(std::move(name), std::move(text), found);
   if (file.document != nullptr) {
     file.entries = decode_changelog(file.document, found);

@@ -15,13 +15,22 @@ const ObjectShape& changelog_entry_shape() {
                                            Need::kRequired),
        field<&ChangelogEntry::pr_link>("pr-link", any_text(), "link of the pull request; XXX until its number is known",
                                        Need::kRequired),
-       field<&ChangelogEntry::evals_only>("evals-only", boolean(), "run evaluations only"),
-       field<&ChangelogEntry::all_evals>("all-evals", boolean(), "run evaluations of every point"),
-       field<&ChangelogEntry::append_only>("append-only", boolean(), "the change only adds points"),
+       field<&ChangelogEntry::evals_only>("evals-only", boolean(), "run evaluations only").by_default("false"),
+       field<&ChangelogEntry::all_evals>("all-evals", boolean(), "run evaluations of every point").by_default("false"),
+       field<&ChangelogEntry::append_only>("append-only", boolean(), "the change only adds points").by_default("false"),
        field<&ChangelogEntry::eval_min_prefill_ep>("eval-min-prefill-ep", integer(1).or_null(),
                                                    "evaluate only points with at least this prefill ep"),
        field<&ChangelogEntry::scenario_type>("scenario-type", list(choice_of<ScenarioKind>(), 1).or_null(),
-                                             "scenario kinds, default all")}};
+                                             "scenario kinds; absent: all")},
+      {{FieldRule::Kind::kExcludes,
+        diag::rule::changelog_append_only_evals,
+        {{{"evals-only", "true"}}, {{"all-evals", "true"}}, {{"eval-min-prefill-ep"}}},
+        {"append-only", "true"}}}};
+  return shape;
+}
+
+const Shape& changelog_file_shape() {
+  static const Shape shape = list(object(changelog_entry_shape()));
   return shape;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "orchestrator/base/edit_distance.h"
@@ -26,6 +27,16 @@ std::string quoted_list(std::span<const std::string_view> words) {
 std::string number_text(double value) {
   return std::floor(value) == value && std::fabs(value) < 1e15 ? fmt::format("{}", static_cast<int64_t>(value))
                                                                : fmt::format("{}", value);
+}
+
+// A number in JSON's form with an exponent, which the strict reading of YAML refuses.
+std::optional<double> json_number(const yaml::Node& node) {
+  if (!node.is_scalar() || node.quoted) return std::nullopt;
+  double value = 0;
+  const char* end = node.text.data() + node.text.size();
+  const auto parsed = std::from_chars(node.text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value)) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -83,10 +94,13 @@ bool Decoder::is_list(const yaml::Node& node, const Shape& shape) {
 }
 
 bool Decoder::in_range(double value, const yaml::Node& node, const Shape& shape) {
+  if (shape.range_by_rule) return true;
   const bool low = shape.open_least ? value <= shape.least : value < shape.least;
   if (!low && value <= shape.most) return true;
   std::string expected;
-  if (std::isinf(shape.most))
+  if (shape.least == shape.most)
+    expected = number_text(shape.least);
+  else if (std::isinf(shape.most))
     expected = fmt::format("{} {}", shape.open_least ? "more than" : "at least", number_text(shape.least));
   else if (std::isinf(shape.least))
     expected = fmt::format("at most {}", number_text(shape.most));
@@ -125,7 +139,8 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<std::stri
     return report(rule::schema_out_of_range, node.where, fmt::format("{} is empty", label()));
   if (shape.form != nullptr && !shape.form->matches(*decoded))
     return report(rule::schema_malformed_text, node.where,
-                  fmt::format("{} is {}, expected {}", label(), yaml::describe(node), shape.form->name));
+                  fmt::format("{} is {}, expected {}", label(), yaml::describe(node), shape.form->name),
+                  std::string(shape.form->help));
   out = {*std::move(decoded), node.where, true};
 }
 
@@ -141,8 +156,13 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<double>& 
   if (is_absent(node, shape)) return;
   out.where = node.where;
   const auto decoded = yaml::decode_number(node);
-  if (!decoded) return wrong_type(node, decoded.error());
-  if (in_range(*decoded, node, shape)) out = {*decoded, node.where, true};
+  if (!decoded) {
+    const auto json = shape.json_number ? json_number(node) : std::nullopt;
+    if (!json) return wrong_type(node, decoded.error());
+    if (in_range(*json, node, shape)) out = {*json, node.where, true};
+  } else if (in_range(*decoded, node, shape)) {
+    out = {*decoded, node.where, true};
+  }
 }
 
 void Decoder::read(const yaml::Node& node, const Shape& shape, Located<bool>& out) {
@@ -189,6 +209,7 @@ void Decoder::check(const yaml::Node& node, const Shape& shape) {
       return read(node, shape, ignored);
     }
     case ShapeKind::kList:
+      if (shape.one_too && !node.is_sequence()) return check(node, *shape.item);
       if (!is_list(node, shape)) return;
       for (size_t i = 0; i < node.items.size(); ++i) {
         const Scope scope(*this, i, node.items[i].where);
@@ -199,14 +220,36 @@ void Decoder::check(const yaml::Node& node, const Shape& shape) {
       if (!is_map(node)) return;
       for (const yaml::Entry& entry : node.entries) {
         const Scope scope(*this, entry.key, entry.key_where);
+        if (shape.form != nullptr) check_name(entry, *shape.form);
         check(entry.value, *shape.item);
       }
       return;
     case ShapeKind::kObject:
-      return read_object(node, *shape.object, nullptr);
+    case ShapeKind::kEither:
+      return read_object(node, fields_of(node, shape), nullptr);
     case ShapeKind::kFree:
       return;
   }
+}
+
+void Decoder::check_name(const yaml::Entry& entry, const TextForm& form) {
+  if (!form.matches(entry.key))
+    report(rule::schema_malformed_text, entry.key_where, fmt::format("name \"{}\", expected {}", entry.key, form.name),
+           std::string(form.help));
+}
+
+const ObjectShape& Decoder::fields_of(const yaml::Node& node, const Shape& shape) {
+  if (shape.kind != ShapeKind::kEither) return *shape.object;
+  const auto is_there = [&](const Stated& stated) {
+    const yaml::Node* value = node.find(stated.field);
+    return value != nullptr && (stated.value.empty() || (value->is_scalar() && value->text == stated.value));
+  };
+  const auto holds = [&](const ObjectCase& one) {
+    return std::all_of(one.groups.begin(), one.groups.end(), [&](const std::vector<Stated>& group) {
+      return std::any_of(group.begin(), group.end(), is_there);
+    });
+  };
+  return *std::find_if(shape.cases.begin(), shape.cases.end(), holds)->object;
 }
 
 std::optional<std::string> Decoder::report_unknown(const yaml::Entry& entry, const ObjectShape& shape) {
@@ -232,6 +275,7 @@ void Decoder::read_object(const yaml::Node& node, const ObjectShape& shape, void
   for (const yaml::Entry& entry : node.entries) {
     const Field* field = shape.find(entry.key);
     if (field == nullptr) {
+      if (shape.open) continue;
       if (auto nearest = report_unknown(entry, shape)) meant.push_back(*std::move(nearest));
       continue;
     }

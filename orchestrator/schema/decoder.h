@@ -25,11 +25,11 @@ class Decoder {
  public:
   Decoder(const yaml::Document& document, diag::Diagnostics& out) : document_(document), out_(out) {}
 
-  // Adds a part to the path while it lives.
+  // Adds a part to the path while it lives; the name must live as long.
   class Scope {
    public:
     Scope(Decoder& decoder, std::string_view name, yaml::Range where) : decoder_(decoder) {
-      decoder_.path_.push_back({std::string(name), -1, where});
+      decoder_.path_.push_back({name, -1, where});
     }
     Scope(Decoder& decoder, size_t index, yaml::Range where) : decoder_(decoder) {
       decoder_.path_.push_back({{}, static_cast<int64_t>(index), where});
@@ -92,6 +92,9 @@ class Decoder {
   // The fields of a mapping into the object that the table is bound to.
   void read_object(const yaml::Node& node, const ObjectShape& shape, void* object);
 
+  // Which fields a mapping has, where that depends on one of them.
+  static const ObjectShape& fields_of(const yaml::Node& node, const Shape& shape);
+
   // "entry.scenarios.fixed-seq-len[0]"
   std::string path() const;
 
@@ -99,7 +102,7 @@ class Decoder {
 
  private:
   struct Part {
-    std::string name;
+    std::string_view name;
     int64_t index = -1;
     yaml::Range where;
   };
@@ -107,6 +110,7 @@ class Decoder {
   bool is_absent(const yaml::Node& node, const Shape& shape) const { return node.is_null() && shape.nullable; }
   bool is_list(const yaml::Node& node, const Shape& shape);
   bool is_map(const yaml::Node& node);
+  void check_name(const yaml::Entry& entry, const TextForm& form);
   bool in_range(double value, const yaml::Node& node, const Shape& shape);
   std::optional<size_t> read_choice(const yaml::Node& node, const Shape& shape);
   // Returns the field that was probably meant.

@@ -14,8 +14,9 @@ bool is_lower_hex(std::string_view text, size_t length) {
 }  // namespace
 
 const TextForm kCommitForm{"a commit of 40 hexadecimal digits in lower case",
-                           [](std::string_view text) { return is_lower_hex(text, 40); }};
+                           [](std::string_view text) { return is_lower_hex(text, 40); }, "^[0-9a-f]{40}$",
+                           "a branch or a short hash can come to mean other content"};
 const TextForm kSha256Form{"a SHA-256 of 64 hexadecimal digits in lower case",
-                           [](std::string_view text) { return is_lower_hex(text, 64); }};
+                           [](std::string_view text) { return is_lower_hex(text, 64); }, "^[0-9a-f]{64}$"};
 
 }  // namespace sweep::schema

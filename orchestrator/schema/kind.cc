@@ -25,6 +25,12 @@ bool is_recipe(const yaml::Node& node) {
          (has(node, {"model"}) && node.find("model")->is_map());
 }
 
+bool is_result(const yaml::Node& node) {
+  const yaml::Node* kind = node.find("kind");
+  return (kind != nullptr && kind->text == "sweepctl-result") ||
+         (has(node, {"schema_version"}) && has(node, {"entry"}) && has(node, {"latency_ms", "workload", "valid"}));
+}
+
 bool is_row(const yaml::Node& node) {
   return node.is_map() && node.find_entry("exp-name") != nullptr && node.find_entry("conc") != nullptr;
 }
@@ -41,6 +47,7 @@ bool mostly_known(const yaml::Node& root, const ObjectShape& shape) {
 }
 
 std::optional<FileKind> kind_of_map(const yaml::Node& root) {
+  if (is_result(root)) return FileKind::kResult;
   if (is_row(root)) return FileKind::kRow;
   if ((has(root, {"labels"}) || has(root, {"hardware"})) && mostly_known(root, runners_shape()))
     return FileKind::kRunners;
@@ -60,6 +67,7 @@ bool contains(std::string_view path, std::string_view part) {
 
 std::optional<FileKind> kind_of_place(std::string_view path) {
   if (contains(path, "acceptance/")) return FileKind::kAcceptance;
+  if (path.ends_with("result.json")) return FileKind::kResult;
   if (contains(path, "models/") || path.ends_with(".json")) return FileKind::kPin;
   if (contains(path, "recipes/")) return FileKind::kRecipe;
   if (contains(path, "changelog")) return FileKind::kChangelog;

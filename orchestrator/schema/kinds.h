@@ -11,11 +11,11 @@
 
 namespace sweep::schema {
 
-enum class FileKind : uint8_t { kMatrix, kRunners, kRecipe, kAcceptance, kChangelog, kPin, kCluster, kRow };
+enum class FileKind : uint8_t { kMatrix, kRunners, kRecipe, kAcceptance, kChangelog, kPin, kCluster, kRow, kResult };
 template <>
 struct ChoiceNames<FileKind> {
-  static constexpr std::array<std::string_view, 8> kNames{"matrix",    "runners", "recipe",  "acceptance",
-                                                          "changelog", "pin",     "cluster", "row"};
+  static constexpr std::array<std::string_view, 9> kNames{"matrix", "runners", "recipe", "acceptance", "changelog",
+                                                          "pin",    "cluster", "row",    "result"};
 };
 
 // Recognised by content; the folder helps only where the content says nothing (an empty file).
@@ -29,6 +29,24 @@ const ObjectShape& recipe_shape();
 const ObjectShape& changelog_entry_shape();
 const ObjectShape& pin_shape();
 const ObjectShape& cluster_shape();
+const ObjectShape& result_shape();
+
+// Whole files: mappings from free names, and lists.
+const Shape& matrix_file_shape();
+const Shape& acceptance_file_shape();
+const Shape& changelog_file_shape();
+const Shape& row_shape();
+
+// A kind of file as a whole, for editors and the reference page.
+struct FileShape {
+  std::string_view title;  // "sweepctl matrix"
+  std::string_view prose;
+  Shape root;
+  // Recipes may hold a `base` and changes of it instead of a recipe: recipe_variants.h.
+  bool has_variants = false;
+  bool may_be_list = false;  // of such roots
+};
+const FileShape& file_shape(FileKind kind);
 
 // Decoders: report everything, return what could be read.
 std::vector<MatrixEntry> decode_matrix(const DocumentPtr& document, diag::Diagnostics& out);
@@ -38,6 +56,7 @@ std::vector<AcceptanceCurve> decode_acceptance(const DocumentPtr& document, diag
 std::vector<ChangelogEntry> decode_changelog(const DocumentPtr& document, diag::Diagnostics& out);
 Pin decode_pin(const DocumentPtr& document, std::string path, diag::Diagnostics& out);
 void decode_cluster(const DocumentPtr& document, diag::Diagnostics& out);
+void decode_result(const DocumentPtr& document, diag::Diagnostics& out);
 
 // Forms that several tables share.
 extern const TextForm kCommitForm;  // 40 hexadecimal digits, lower case

@@ -26,7 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 namespace rule = diag::rule;
 
+// JSON Schemas for editors lie beside the files that they describe.
 bool is_configuration(const fs::path& path) {
+  if (path.filename().string().ends_with(".schema.json")) return false;
   return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
 }
 
@@ -54,10 +56,12 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
 
 Loader::Loader(fs::path root) {
   checkout_.root = root.empty() ? fs::path(".") : std::move(root);  // files can be named without a checkout
+  std::error_code ignored;
+  is_checkout_ = fs::is_directory(checkout_.root / "matrix", ignored);
 }
 
 bool Loader::is_outside_root(const fs::path& path) const {
-  if (checkout_.root.empty()) return true;  // files checked alone, without a checkout
+  if (!is_checkout_) return true;  // files checked alone, or those of another project's checkout
   const fs::path relative =
       fs::absolute(path).lexically_normal().lexically_relative(fs::absolute(checkout_.root).lexically_normal());
   return relative.empty() || *relative.begin() == "..";
@@ -97,7 +101,7 @@ void Loader::add(SourceText source, Role role) {
   const DocumentPtr document = json ? yaml::parse_json(source.name, std::move(source.text), found, limits)
                                     : yaml::parse(source.name, std::move(source.text), found, limits);
   if (document != nullptr) {
-    const Place place{source.path, source.outside_root, role};
+    const Place place{source.path, source.outside_root || !is_checkout_, role};
     const auto kind = source.kind ? source.kind : find_kind(document->root(), place.path);
     if (kind) {
       decode(document, *kind, place, found);
@@ -159,6 +163,9 @@ void Loader::decode(const DocumentPtr& document, FileKind kind, const Place& pla
     case FileKind::kRow:
       decode_rows(document, out);
       return;
+    case FileKind::kResult:
+      decode_result(document, out);
+      return;
   }
 }
 
@@ -175,6 +182,13 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
         diag::make_at(rule::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
+  // Of the documents of a run folder only the result is meant for others to check; it holds what the rest says.
+  std::set<fs::path> bundles;
+  for (const fs::path& file : files)
+    if (file.filename() == "result.json") bundles.insert(file.parent_path());
+  std::erase_if(files, [&](const fs::path& file) {
+    return file.extension() == ".json" && file.filename() != "result.json" && bundles.contains(file.parent_path());
+  });
   std::sort(files.begin(), files.end());
   in_folder_ = true;
   for (const fs::path& file : files) {

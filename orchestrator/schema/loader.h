@@ -61,7 +61,8 @@ class Loader {
   std::vector<std::string> target_recipes_;  // paths
   bool runners_are_target_ = false;
   bool whole_root_ = false;
-  bool in_folder_ = false;  // files are not named one by one
+  bool is_checkout_ = false;  // the root holds matrix/
+  bool in_folder_ = false;    // files are not named one by one
 };
 
 }  // namespace sweep::schema

@@ -12,11 +12,27 @@ namespace {
 
 namespace rule = diag::rule;
 
+// Paths come from a hub and are joined to a local folder.
+bool is_safe_path(std::string_view path) {
+  if (path.empty() || path.starts_with('/') || path.find('\\') != std::string_view::npos) return false;
+  while (!path.empty()) {
+    const size_t end = std::min(path.find('/'), path.size());
+    const std::string_view part = path.substr(0, end);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end + 1 == path.size()) return false;  // ends with a slash: a folder
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return true;
+}
+const TextForm kPathInModel{"a path inside the model's folder", is_safe_path,
+                            "^(?!\\.{1,2}(/|$))[^/\\\\]+(/(?!\\.{1,2}(/|$))[^/\\\\]+)*$",
+                            "paths are relative, with \"/\" and without \".\" or \"..\""};
+
 const ObjectShape& file_shape() {
   static const ObjectShape shape{
       "a pinned file",
       "One file of the model repository.",
-      {field<&PinFile::path>("path", text(), "path inside the repository", Need::kRequired),
+      {field<&PinFile::path>("path", text(&kPathInModel), "path inside the repository", Need::kRequired),
        field<&PinFile::size>("size", integer(0).or_null(), "bytes; null where not known", Need::kRequired),
        field<&PinFile::sha256>("sha256", text(&kSha256Form).or_null(), "SHA-256 of the content; null where not known",
                                Need::kRequired),
@@ -32,18 +48,6 @@ const ObjectShape& index_shape() {
       {field<&PinIndex::total_size>("total_size", integer(0), "bytes of all tensors", Need::kRequired),
        field<&PinIndex::tensor_count>("tensor_count", integer(0), "number of tensors", Need::kRequired)}};
   return shape;
-}
-
-// Paths come from a hub and are joined to a local folder.
-bool is_safe_path(std::string_view path) {
-  if (path.starts_with('/') || path.find('\\') != std::string_view::npos) return false;
-  while (!path.empty()) {
-    const size_t end = std::min(path.find('/'), path.size());
-    const std::string_view part = path.substr(0, end);
-    if (part.empty() || part == "." || part == "..") return false;
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return true;
 }
 
 }  // namespace
@@ -76,10 +80,6 @@ Pin decode_pin(const DocumentPtr& document, std::string path, diag::Diagnostics&
     if (!file.path) continue;
     const Decoder::Scope files(decoder, "files", file.where);
     const Decoder::Scope scope(decoder, i, file.where);
-    if (!is_safe_path(*file.path))
-      decoder.report(rule::schema_malformed_text, file.path.where,
-                     fmt::format("path \"{}\" leaves the model's folder", *file.path),
-                     "paths are relative, with \"/\" and without \".\" or \"..\"");
     if (!seen.emplace(*file.path, file.path.where).second)
       decoder.report(rule::schema_duplicate_name, file.path.where,
                      fmt::format("file \"{}\" is listed twice", *file.path));

@@ -41,13 +41,14 @@ const ObjectShape& resources_shape() {
       "GPUs, nodes and workers.",
       {field<&RecipeResources::gpu_type>("gpu_type", text(), "h200, b200, ...; none for hosts without",
                                          Need::kRequired),
-       field<&RecipeResources::gpus_per_node>("gpus_per_node", integer(0, kMostRanks), "GPUs of a node, default 4"),
+       field<&RecipeResources::gpus_per_node>("gpus_per_node", integer(0, kMostRanks), "GPUs of a node")
+           .by_default("4"),
        field<&RecipeResources::prefill_nodes>("prefill_nodes", integer(0, kMostRanks), "nodes that prefill"),
        field<&RecipeResources::decode_nodes>("decode_nodes", integer(0, kMostRanks), "nodes that decode"),
        field<&RecipeResources::prefill_workers>("prefill_workers", integer(0, kMostRanks), "workers that prefill"),
        field<&RecipeResources::decode_workers>("decode_workers", integer(0, kMostRanks), "workers that decode"),
-       field<&RecipeResources::agg_nodes>("agg_nodes", integer(1, kMostRanks),
-                                          "nodes of aggregated workers, default 1"),
+       field<&RecipeResources::agg_nodes>("agg_nodes", integer(1, kMostRanks), "nodes of aggregated workers")
+           .by_default("1"),
        field<&RecipeResources::agg_workers>("agg_workers", integer(1, kMostRanks), "aggregated workers"),
        field<&RecipeResources::gpus_per_prefill>("gpus_per_prefill", integer(1, kMostRanks),
                                                  "GPUs of a prefill worker"),
@@ -72,7 +73,7 @@ const ObjectShape& backend_shape() {
   static const ObjectShape shape{
       "the recipe's backend",
       "The engine and how it is started.",
-      {field<&RecipeBackend::type>("type", choice(kBackends), "the engine, default sglang"),
+      {field<&RecipeBackend::type>("type", choice(kBackends), "the engine").by_default("sglang"),
        field<&RecipeBackend::prefill_environment>("prefill_environment", texts(), "environment of prefill workers"),
        field<&RecipeBackend::decode_environment>("decode_environment", texts(), "environment of decode workers"),
        field<&RecipeBackend::aggregated_environment>("aggregated_environment", texts(),
@@ -138,13 +139,15 @@ const ObjectShape& benchmark_shape() {
        field<&RecipeBenchmark::osl>("osl", integer(1), "output tokens"),
        field<&RecipeBenchmark::concurrencies>("concurrencies", free_form(), "a list, or text like \"4x8x16\""),
        field<&RecipeBenchmark::num_prompts_mult>("num_prompts_mult", integer(1, kMostMultiple),
-                                                 "requests of a point = this x concurrency, default 10"),
+                                                 "requests of a point = this x concurrency")
+           .by_default("10"),
        field<&RecipeBenchmark::num_warmup_mult>("num_warmup_mult", integer(0, kMostMultiple),
-                                                "warm-up requests = this x concurrency, default 2"),
-       field<&RecipeBenchmark::random_range_ratio>("random_range_ratio", positive_number(1),
-                                                   "1.0 for exact lengths, default 0.8"),
-       field<&RecipeBenchmark::use_chat_template>("use_chat_template", boolean(),
-                                                  "false for exact lengths, default true"),
+                                                "warm-up requests = this x concurrency")
+           .by_default("2"),
+       field<&RecipeBenchmark::random_range_ratio>("random_range_ratio", positive_number(1), "1.0 for exact lengths")
+           .by_default("0.8"),
+       field<&RecipeBenchmark::use_chat_template>("use_chat_template", boolean(), "false for exact lengths")
+           .by_default("true"),
        unbound("req_rate", free_form(), "requests per second, or inf"),
        unbound("client_placement", text(), "head or last_decode"),
        unbound("client_dedicated_node", boolean(), "a node of its own for the client"),

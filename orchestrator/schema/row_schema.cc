@@ -108,15 +108,16 @@ vector<Field> agentic_fields() {
 }
 
 const ObjectShape& single_fixed_row_shape() {
-  static const ObjectShape shape{"a single-node row", "One point of fixed lengths on one node.",
-                                 join({identity_fields(),
-                                       speculation_field(Need::kRequired),
-                                       length_fields(),
-                                       rank_fields(),
-                                       {unbound("conc", free_form(), "concurrency, or a list of them", Need::kRequired),
-                                        field<&Row::disagg>("disagg", boolean(), "false", Need::kRequired)},
-                                       fixed_eval_fields(),
-                                       policy_fields()})};
+  static const ObjectShape shape{
+      "a single-node row", "One point of fixed lengths on one node.",
+      join({identity_fields(),
+            speculation_field(Need::kRequired),
+            length_fields(),
+            rank_fields(),
+            {unbound("conc", concurrencies().or_one(), "concurrency, or a list of them", Need::kRequired),
+             field<&Row::disagg>("disagg", boolean(), "false", Need::kRequired)},
+            fixed_eval_fields(),
+            policy_fields()})};
   return shape;
 }
 
@@ -155,17 +156,21 @@ const ObjectShape& multi_agentic_row_shape() {
   return shape;
 }
 
-bool has(const yaml::Node& node, std::initializer_list<std::string_view> keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return node.find_entry(key) != nullptr; });
+// Any of these tells an agentic row, any of those a multi-node one.
+const vector<Stated> kAgentic{
+    {"scenario-type"}, {"kv-offloading"}, {"kv-offload-backend"}, {"duration"}, {"total-cpu-dram-gb"}};
+const vector<Stated> kMultiNode{{"prefill"}, {"decode"}};
+
+bool has(const yaml::Node& node, const vector<Stated>& fields) {
+  return std::any_of(fields.begin(), fields.end(),
+                     [&](const Stated& field) { return node.find_entry(field.field) != nullptr; });
 }
 
 class RowCheck {
  public:
-  RowCheck(Decoder& decoder, const yaml::Node& node, const Row& row) : decoder_(decoder), node_(node), row_(row) {}
+  RowCheck(Decoder& decoder, const Row& row) : decoder_(decoder), row_(row) {}
 
   void run() {
-    if (const yaml::Node* conc = node_.find("conc"); conc != nullptr && !row_.prefill && !is_agentic_row(node_))
-      check_concurrency(*conc);
     check_divides(row_.dcp_size, row_.tp, "");
     if (row_.prefill) check_divides(row_.prefill->dcp_size, row_.prefill->tp, "prefill");
     if (row_.decode) check_divides(row_.decode->dcp_size, row_.decode->tp, "decode");
@@ -184,11 +189,6 @@ class RowCheck {
   void report(std::string_view field, diag::RuleId id, yaml::Range where, std::string message, std::string help = {}) {
     const Decoder::Scope scope(decoder_, field, where);
     decoder_.report(id, where, std::move(message), std::move(help));
-  }
-
-  void check_concurrency(const yaml::Node& conc) {
-    const Decoder::Scope scope(decoder_, "conc", conc.where);
-    decoder_.check(conc, conc.is_sequence() ? concurrencies() : integer(1, kMostConcurrency));
   }
 
   void check_divides(const Integer& dcp, const Integer& tp, std::string_view role) {
@@ -218,29 +218,35 @@ class RowCheck {
   }
 
   Decoder& decoder_;
-  const yaml::Node& node_;
   const Row& row_;
 };
 
 void decode_row(Decoder& decoder, const yaml::Node& node) {
   Row row;
   decoder.read_object(node, row_shape(node), &row);
-  if (node.is_map()) RowCheck(decoder, node, row).run();
+  if (node.is_map()) RowCheck(decoder, row).run();
 }
 
 }  // namespace
 
 bool is_agentic_row(const yaml::Node& row) {
-  return has(row, {"scenario-type", "kv-offloading", "kv-offload-backend", "duration", "total-cpu-dram-gb"});
+  return has(row, kAgentic);
 }
 
 bool is_multi_node_row(const yaml::Node& row) {
-  return has(row, {"prefill", "decode"});
+  return has(row, kMultiNode);
+}
+
+const Shape& row_shape() {
+  static const Shape shape = either({{{kAgentic, kMultiNode}, &multi_agentic_row_shape()},
+                                     {{kAgentic}, &single_agentic_row_shape()},
+                                     {{kMultiNode}, &multi_fixed_row_shape()},
+                                     {{}, &single_fixed_row_shape()}});
+  return shape;
 }
 
 const ObjectShape& row_shape(const yaml::Node& row) {
-  if (is_agentic_row(row)) return is_multi_node_row(row) ? multi_agentic_row_shape() : single_agentic_row_shape();
-  return is_multi_node_row(row) ? multi_fixed_row_shape() : single_fixed_row_shape();
+  return Decoder::fields_of(row, row_shape());
 }
 
 size_t decode_rows(const DocumentPtr& document, diag::Diagnostics& out) {

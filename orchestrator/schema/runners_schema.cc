@@ -7,6 +7,11 @@ namespace sweep::schema {
 
 namespace {
 
+const Shape& nodes_shape() {
+  static const Shape shape = list(text(), 1);
+  return shape;
+}
+
 const ObjectShape& hardware_shape() {
   static const ObjectShape shape{
       "a hardware entry",
@@ -24,7 +29,7 @@ const ObjectShape& runners_shape() {
   static const ObjectShape shape{
       "the runner file",
       "Runner labels and the hardware behind them.",
-      {unbound("labels", map(list(text(), 1)), "label -> names of the machines that carry it", Need::kRequired),
+      {unbound("labels", map(nodes_shape()), "label -> names of the machines that carry it", Need::kRequired),
        unbound("hardware", map(object(hardware_shape())), "runner or node label -> what one node has")}};
   return shape;
 }
@@ -49,7 +54,7 @@ Runners decode_runners(const DocumentPtr& document, diag::Diagnostics& out) {
       RunnerLabel& label = runners.labels.emplace_back();
       label.name = entry.key;
       label.where = entry.key_where;
-      quiet.read(entry.value, list(text()), label.nodes);
+      quiet.read(entry.value, nodes_shape(), label.nodes);
     }
   }
   if (const yaml::Node* hardware = root.find("hardware")) {

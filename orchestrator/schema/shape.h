@@ -1,5 +1,5 @@
-// The description of every field of every file: one table from which decoding, diagnostics, "allowed here" lists and
-// reference documentation come.
+// The description of every field of every file: one table from which decoding, diagnostics, "allowed here" lists, the
+// JSON Schema for editors (json_schema.h) and the reference pages (reference.h) come.
 #pragma once
 
 #include <limits>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "orchestrator/diag/rules.h"
 #include "orchestrator/schema/choices.h"
 #include "orchestrator/schema/located.h"
 #include "orchestrator/yaml/node.h"
@@ -29,6 +30,7 @@ enum class ShapeKind : uint8_t {
   kList,    // of `item`
   kMap,     // from free names to `item`
   kObject,  // fields of `object`
+  kEither,  // fields of the first of `cases` that holds
   kFree,    // anything; meaning belongs to an engine
 };
 
@@ -36,6 +38,21 @@ enum class ShapeKind : uint8_t {
 struct TextForm {
   std::string_view name;
   bool (*matches)(std::string_view text) = nullptr;
+  std::string_view pattern = {};  // accepts the same texts; a regular expression of ECMA-262, for editors
+  std::string_view help = {};     // what to write instead
+};
+
+// A field that is written and not null or an empty list; with a value, one that has this value.
+struct Stated {
+  std::string_view field;
+  std::string_view value = {};
+};
+
+// Which fields a mapping has where that depends on some of them: those of `object` where at least one of each group is
+// there (a group of one field and a value: has this value). The last of several cases has no groups.
+struct ObjectCase {
+  std::vector<std::vector<Stated>> groups;
+  const ObjectShape* object = nullptr;
 };
 
 struct Shape {
@@ -43,15 +60,31 @@ struct Shape {
   bool nullable = false;  // an empty value counts as absent
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool open_least = false;  // `least` itself is excluded
-  size_t least_items = 0;   // of a list; of a text: bytes
+  bool open_least = false;     // `least` itself is excluded
+  bool range_by_rule = false;  // a rule with better words checks the range; decoding does not
+  bool json_number = false;    // JSON's forms count too: 1e-05
+  bool one_too = false;        // a list of one item may be written as the item
+  size_t least_items = 0;      // of a list; of a text: bytes
   std::span<const std::string_view> choices = {};
-  const TextForm* form = nullptr;
+  const TextForm* form = nullptr;  // of a text; of a map: of its names
   std::shared_ptr<const Shape> item = {};
   const ObjectShape* object = nullptr;
+  std::vector<ObjectCase> cases = {};
 
   Shape or_null() && {
     nullable = true;
+    return std::move(*this);
+  }
+  Shape ranged_by_rule() && {
+    range_by_rule = true;
+    return std::move(*this);
+  }
+  Shape or_one() && {
+    one_too = true;
+    return std::move(*this);
+  }
+  Shape named_by(const TextForm& names) && {
+    form = &names;
     return std::move(*this);
   }
 };
@@ -63,12 +96,35 @@ struct Field {
   std::string_view prose;  // one line for the reference page and for editors
   // Decodes the value into the member that the field is bound to; null: the value is checked, not kept.
   void (*store)(Decoder& decoder, const yaml::Node& node, const Field& field, void* object) = nullptr;
+  std::string_view fallback = {};  // what an absent field means, as it would be written; empty: nothing
+
+  Field by_default(std::string_view written) && {
+    fallback = written;
+    return std::move(*this);
+  }
+};
+
+// A rule over the fields of one object, as far as editors can be told. Whoever reports it has the better words; the
+// tests hold both against the same files.
+struct FieldRule {
+  enum class Kind : uint8_t {
+    kExactlyOne,  // one of the groups is stated as a whole, and no second one
+    kAtLeastOne,  // one of the groups is stated as a whole
+    kNeeds,       // where `when` is stated, so is the whole first group
+    kExcludes,    // where `when` is stated (or always), nothing of the groups is
+  };
+  Kind kind = Kind::kExactlyOne;
+  diag::RuleId rule;
+  std::vector<std::vector<Stated>> groups;
+  Stated when = {};
 };
 
 struct ObjectShape {
   std::string_view name;  // "a search-space entry", for messages
   std::string_view prose;
   std::vector<Field> fields;
+  std::vector<FieldRule> rules = {};
+  bool open = false;  // further fields are allowed and belong to whoever wrote them
 
   const Field* find(std::string_view field_name) const {
     for (const Field& field : fields)
@@ -114,6 +170,9 @@ inline Shape map(Shape item) {
 }
 inline Shape object(const ObjectShape& shape) {
   return {.kind = ShapeKind::kObject, .object = &shape};
+}
+inline Shape either(std::vector<ObjectCase> cases) {
+  return {.kind = ShapeKind::kEither, .cases = std::move(cases)};
 }
 inline Shape free_form() {
   return {.kind = ShapeKind::kFree};

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "orchestrator/diag/rules/yaml.h"
 
@@ -14,7 +16,10 @@ namespace {
 using diag::RuleId;
 namespace rule = diag::rule;
 
-constexpr uint32_t kMostPerRule = 10;  // a binary file must not produce a diagnostic per byte
+// A binary file must not produce a diagnostic per byte, nor one with Windows line ends a diagnostic per line: the first
+// one is shown, the others are counted. Tabs are looked for one by one.
+constexpr uint32_t kMostTabs = 10;
+constexpr uint32_t kMostOthers = 1;
 constexpr char32_t kInvalid = 0xFFFFFFFF;
 
 struct Character {
@@ -53,27 +58,54 @@ bool is_control(char32_t c) {
          c == 0xFFFE || c == 0xFFFF;
 }
 
+// Message and help.
+using Text = std::pair<std::string, std::string>;
+
 class Reporter {
  public:
   Reporter(const Document& document, diag::Diagnostics& out) : document_(document), out_(out) {}
 
-  void report(RuleId rule, uint32_t offset, uint32_t length, std::string message, std::string help) {
-    if (++counts_[rule] > kMostPerRule) return;
-    out_.add(diag::make_at(rule, document_.span({offset, offset + length}), std::move(message), std::move(help)));
+  ~Reporter() {
+    for (auto& [rule, found] : found_) {
+      const size_t more = found.count - found.shown.size();
+      if (more != 0)
+        found.shown.back().notes.push_back(
+            {fmt::format("and {} more {}", more, more == 1 ? "place" : "places"), std::nullopt});
+      for (diag::Diagnostic& diagnostic : found.shown) out_.add(std::move(diagnostic));
+    }
+  }
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+
+  // `describe` gives message and help; it is asked for what is shown only.
+  template <class F>
+  void report(RuleId rule, uint32_t offset, uint32_t length, const F& describe) {
+    Found& found = found_[rule];
+    if (++found.count > (rule == rule::yaml_tab ? kMostTabs : kMostOthers)) return;
+    auto [message, help] = describe();
+    found.shown.push_back(
+        diag::make_at(rule, document_.span({offset, offset + length}), std::move(message), std::move(help)));
   }
 
  private:
+  struct Found {
+    size_t count = 0;
+    std::vector<diag::Diagnostic> shown;
+  };
+
   const Document& document_;
   diag::Diagnostics& out_;
-  std::map<RuleId, uint32_t> counts_;
+  std::map<RuleId, Found> found_;
 };
 
 // UTF-16 and UTF-32 files are told apart from damaged UTF-8 so that the advice can be right.
 bool report_other_encoding(const Document& document, Reporter& reporter) {
   const std::string_view text = document.text();
   if (!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF")) return false;
-  reporter.report(rule::yaml_not_utf8, 0, 1, "the file is encoded in UTF-16 or UTF-32, expected UTF-8",
-                  "save the file as UTF-8 without a byte-order mark");
+  reporter.report(rule::yaml_not_utf8, 0, 1, [] {
+    return Text{"the file is encoded in UTF-16 or UTF-32, expected UTF-8",
+                "save the file as UTF-8 without a byte-order mark"};
+  });
   return true;
 }
 
@@ -98,32 +130,38 @@ std::optional<std::string> prescan(const Document& document, diag::Diagnostics& 
       // One report a line, as with CR: an editor inserts them in runs.
       const uint32_t line = document.line_of(at);
       if (line != last_tab_line)
-        reporter.report(rule::yaml_tab, at, 1, "tab character", "use blanks; YAML forbids tabs in indentation");
+        reporter.report(rule::yaml_tab, at, 1, [] {
+          return Text{"tab character", "use blanks; YAML forbids tabs in indentation"};
+        });
       last_tab_line = line;
       if (indentation) readable = false;
       text[at] = ' ';
     } else if (c.value == '\r') {
       const uint32_t line = document.line_of(at);
       if (line != last_cr_line)
-        reporter.report(rule::yaml_carriage_return, at, 1, "carriage return",
-                        "save the file with Unix line ends (LF only)");
+        reporter.report(rule::yaml_carriage_return, at, 1, [] {
+          return Text{"carriage return", "save the file with Unix line ends (LF only)"};
+        });
       last_cr_line = line;
       text[at] = ' ';
     } else if (c.value == 0xFEFF && at == 0) {
-      reporter.report(rule::yaml_byte_order_mark, at, c.length, "byte-order mark at the start of the file",
-                      "save the file as UTF-8 without a byte-order mark");
+      reporter.report(rule::yaml_byte_order_mark, at, c.length, [] {
+        return Text{"byte-order mark at the start of the file", "save the file as UTF-8 without a byte-order mark"};
+      });
       for (uint32_t i = 0; i < c.length; ++i) text[at + i] = ' ';
       readable = false;  // the three blanks would shift the first line's indentation
     } else if (c.value == kInvalid) {
-      reporter.report(rule::yaml_not_utf8, at, 1,
-                      fmt::format("byte 0x{:02X} is not valid UTF-8 here", static_cast<uint8_t>(text[at])),
-                      "save the file as UTF-8");
+      reporter.report(rule::yaml_not_utf8, at, 1, [&] {
+        return Text{fmt::format("byte 0x{:02X} is not valid UTF-8 here", static_cast<uint8_t>(text[at])),
+                    "save the file as UTF-8"};
+      });
       readable = false;
       indentation = false;
     } else if (is_control(c.value)) {
-      reporter.report(rule::yaml_control_character, at, c.length,
-                      fmt::format("control character U+{:04X}", static_cast<uint32_t>(c.value)),
-                      "remove it, or write it as an escape inside double quotes");
+      reporter.report(rule::yaml_control_character, at, c.length, [&] {
+        return Text{fmt::format("control character U+{:04X}", static_cast<uint32_t>(c.value)),
+                    "remove it, or write it as an escape inside double quotes"};
+      });
       readable = false;
       indentation = false;
     } else {

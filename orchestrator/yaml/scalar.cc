@@ -162,6 +162,7 @@ std::string describe(const Node& node) {
 std::string_view mistaken_for(std::string_view text) {
   // Numbers and dates begin with one of these, and so do the words for booleans.
   constexpr std::string_view kFirst = "0123456789+-.tTfFyYnNoO";
+  if (text == "=") return "a value without meaning";  // YAML 1.1's default value, which its readers refuse
   if (text.empty() || kFirst.find(text.front()) == std::string_view::npos) return {};
   if (is_true_word(text) || is_false_word(text)) return "a boolean";
   if (looks_like_number(text) || looks_like_base60(text)) return "a number";

@@ -47,6 +47,9 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   CHECK(result["weights"]["verified"] == true);
   CHECK(result["power"]["measured"] == false);
   CHECK(result["latency_ms"]["ttft"]["count"] == kSmallRequests);
+  const Ran checked = checkout.sweepctl({"validate", checkout.out().string()});
+  INFO(checked.output);
+  CHECK(checked.code == 0);
 }
 
 TEST_CASE("run: measured acceptance is reported, with no value to meet") {

@@ -197,6 +197,7 @@ TEST_CASE("compare: new links on a pull request are its own, or the placeholder 
     CHECK(verdict.rules == Rules{"changelog/link-placeholder"});
   }
   CHECK(with(pull(78)).rules == Rules{"changelog/link-number"});
+  CHECK(with(pull(78)).items[0].path == "[1].pr-link");
   CHECK(with(kAddress + "/pull/077").rules == Rules{"changelog/link-number"});
   CHECK(with("https://github.com/x/n/pull/77").rules == Rules{"changelog/link-repository"});
   CHECK(with("https://github.com/x/n/pull/XXX").rules == Rules{"changelog/link-repository"});
@@ -246,7 +247,7 @@ TEST_CASE("compare: new entries are set apart by exactly one empty line and end 
   CHECK(judge(kA, kA + "\n" + kNew + "# why\n").accepted);
   CHECK(judge(kA, kA + "\n" + kNew + "\n").rules == Rules{"changelog/file-end"});
   const Verdict comment = judge(kA, kA + "\n# why\n" + kNew);
-  CHECK(contains(comment.items[0].message, "a comment stands between"));
+  CHECK(contains(comment.items[0].message, "a comment stands between the history and new entry 2 ("));
   CHECK(comment.items[0].where->line == 8);
 }
 

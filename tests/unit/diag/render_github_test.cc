@@ -24,7 +24,7 @@ TEST_CASE("github: text of a file can neither start a command nor end a property
   CHECK(!contains(text, "\r"));
   CHECK(text ==
         "::error file=a%2Cline=1%3A%3Ax%0A%3A%3Aerror%3A%3Ay,line=1,title=file/malformed::"
-        "100%25%0D%0A::set-env name=A::b\n");
+        "100%25  ::set-env name=A::b\n");
 }
 
 TEST_CASE("github: path and notes are part of the message") {

@@ -3,6 +3,7 @@
 #include "orchestrator/diag/render.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/load.h"
+#include "orchestrator/diag/terminal_text.h"
 #include "tests/support/catch.h"
 
 namespace sweep::diag {
@@ -17,6 +18,29 @@ std::string shown(const std::string& line, uint32_t column, uint32_t end_column)
       make_at(rule::file_unreadable, {.file = "f", .line = 1, .column = column, .end_column = end_column}, "m"),
       sources);
   return text.substr(text.find('\n') + 1);
+}
+
+// Columns on a terminal.
+size_t printed_width(const std::string& text) {
+  size_t width = 0;
+  for (const Cell& cell : cells_of(text)) width += cell.width;
+  return width;
+}
+
+// What stands in the source line above the mark, by columns.
+std::string above_mark(const std::string& two_lines) {
+  const size_t newline = two_lines.find('\n');
+  const std::string source = two_lines.substr(0, newline);
+  const std::string mark = two_lines.substr(newline + 1);
+  const size_t begin = mark.find('^');
+  const size_t end = mark.find('\n');
+  std::string above;
+  size_t column = 0;
+  for (const Cell& cell : cells_of(source)) {
+    if (column >= begin && column < end) above += cell.shown;
+    column += cell.width;
+  }
+  return above;
 }
 
 }  // namespace
@@ -55,6 +79,58 @@ TEST_CASE("text: the mark stands under multi-byte text and tabs") {
   CHECK(shown("\tkey: 1", 2, 5) == " 1 |  key: 1\n   |  ^~~\n");
 }
 
+TEST_CASE("text: wide characters, emoji and combining marks do not shift the mark") {
+  const std::vector<std::string> before{"\xE6\xA8\xA1\xE5\x9E\x8B: ",             // two wide characters
+                                        "\xF0\x9F\x9A\x80 ",                      // an emoji
+                                        "e\xCC\x81\xCC\xB1 ",                     // e with two marks
+                                        "\xEF\xBC\xA1\xEF\xBD\xB1 ",              // fullwidth and halfwidth
+                                        "\xEA\xB0\x80\xE0\xA4\x95\xE0\xA5\x8D ",  // Hangul, a letter with virama
+                                        "\t\t",
+                                        "\xC2\x85 ",      // C1 control
+                                        "\xE2\x80\xAE ",  // right-to-left override
+                                        "\xF6\xDF "};     // no UTF-8
+  for (const std::string& text : before) {
+    INFO(printable(text));
+    const auto column = static_cast<uint32_t>(text.size() + 1);
+    CHECK(above_mark(shown(text + "MARK x", column, column + 4)) == "MARK");
+  }
+  // The mark is as wide as what it is under, and a combining mark is pointed at through its letter.
+  CHECK(shown("x: \xE6\xA8\xA1\xE5\x9E\x8B y", 4, 10) == " 1 | x: \xE6\xA8\xA1\xE5\x9E\x8B y\n   |    ^~~~\n");
+  CHECK(shown("ae\xCC\x81", 3, 5) == " 1 | ae\xCC\x81\n   |  ^\n");
+  // A mark that begins inside a character begins with it.
+  CHECK(shown("\xE6\xA8\xA1x", 2, 3) == shown("\xE6\xA8\xA1x", 1, 3));
+}
+
+TEST_CASE("text: what would reorder or hide text is spelled out") {
+  CHECK(printable("a\xE2\x80\xAE"
+                  "b\xE2\x81\xA6"
+                  "c") == "a<U+202E>b<U+2066>c");
+  CHECK(printable("a\xC2\x9B"
+                  "31m") == "a<U+009B>31m");
+  CHECK(printable("a\xE2\x80\x8B"
+                  "b") == "a<U+200B>b");
+  CHECK(printable("\xEF\xBB\xBFx") == "<U+FEFF>x");
+  CHECK(printable(std::string_view("a\0b", 3)) == "a<U+0000>b");
+  CHECK(printable("a\xFF") == "a\xEF\xBF\xBD");
+  CHECK(printable("h\r\nx\ty") == "h  x y");
+}
+
+TEST_CASE("text: a line of a million bytes is shown in a window, wherever the mark is") {
+  for (const std::string& unit :
+       {std::string("x"), std::string("\xE6\xA8\xA1"), std::string("\xFF"), std::string("e\xCC\x81")}) {
+    std::string line;
+    while (line.size() < 1'000'000) line += unit;
+    const size_t middle = line.size() / unit.size() / 2 * unit.size();
+    for (const size_t at : {size_t{0}, middle, line.size() - unit.size(), line.size()}) {
+      const auto column = static_cast<uint32_t>(at + 1);
+      const std::string text = shown(line, column, column + 100'000);
+      CHECK(printed_width(text.substr(0, text.find('\n'))) <= 5 + 3 + 100 + 3);
+      CHECK(contains(text, "^"));
+      CHECK(text.size() < 1200);
+    }
+  }
+}
+
 TEST_CASE("text: a mark at, beyond and far beyond the end of the line") {
   CHECK(shown("abc", 4, 0) == " 1 | abc\n   |    ^\n");
   CHECK(shown("abc", 2, 400) == " 1 | abc\n   |  ^~\n");
@@ -72,7 +148,7 @@ TEST_CASE("text: long lines are shown as a window around the mark, cut between c
     const size_t newline = text.find('\n');
     const std::string source = text.substr(0, newline);
     CHECK(contains(source, "MARK"));
-    CHECK(source.size() < 130);
+    CHECK(printed_width(source) <= 5 + 3 + 100 + 3);
     CHECK(contains(source, " | ...\xC3\xA9"));
     CHECK(source.ends_with("\xC3\xA9..."));
     // The caret is under the M, counted in characters.
