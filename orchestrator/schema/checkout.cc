@@ -75,7 +75,7 @@ const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_v
 Checkout load_checkout(const fs::path& root) {
   Loader loader(root);
   loader.load_root(Loader::Role::kTarget);
-  return loader.finish(Loader::Foreign::kChecked);
+  return loader.finish(Loader::Settings::kAll);
 }
 
 Checkout load_matrix_files(const fs::path& root, const FileSelection& selection) {
@@ -93,14 +93,14 @@ Checkout load_matrix_files(const fs::path& root, const FileSelection& selection)
   std::error_code ignored;
   if (!selection.runner_file && fs::is_regular_file(own_runners, ignored))
     loader.load(own_runners, "matrix/runners.yaml", Loader::Role::kContext, FileKind::kRunners);
-  return loader.finish(Loader::Foreign::kLeft);
+  return loader.finish(Loader::Settings::kOwn);
 }
 
 Checkout load_texts(TextSelection selection) {
   Loader loader(".");
   for (SourceText& source : selection.targets) loader.add(std::move(source), Loader::Role::kTarget);
   for (SourceText& source : selection.context) loader.add(std::move(source), Loader::Role::kContext);
-  return loader.finish(Loader::Foreign::kLeft);
+  return loader.finish(Loader::Settings::kNone);
 }
 
 Validation validate_paths(const fs::path& root, const std::vector<fs::path>& paths, std::optional<FileKind> kind) {
@@ -124,7 +124,7 @@ Validation validate_paths(const fs::path& root, const std::vector<fs::path>& pat
   }
   load_peer_folders(loader, paths);
   loader.load_root(Loader::Role::kContext);
-  Checkout checkout = loader.finish(Loader::Foreign::kChecked);
+  Checkout checkout = loader.finish(Loader::Settings::kAll);
   Validation validation;
   validation.files = checkout.files;
   validation.entries = checkout.entries.size();

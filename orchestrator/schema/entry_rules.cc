@@ -140,6 +140,7 @@ class EntryCheck {
              "decode-context parallelism splits the tensor-parallel ranks evenly");
   }
 
+  // Replicas of data-parallel attention are often stated as workers, and experts spread over all of them.
   void check_expert_ranks(const Integer& ep, int64_t ranks, const std::string& path) {
     if (ep && *ep > ranks) too_many_experts_.push_back({ep, ranks, path + ".ep"});
   }
@@ -162,8 +163,9 @@ class EntryCheck {
     if (point.prefill) check_divides(point.prefill->dcp_size, point.prefill->tp, view.path + ".prefill");
     if (point.decode) check_divides(point.decode->dcp_size, point.decode->tp, view.path + ".decode");
     if (!point.is_multi_node() && point.tp) check_expert_ranks(point.ep, point.gpus(), view.path);
-    if (point.prefill) check_expert_ranks(point.prefill->ep, point.prefill->gpus_per_worker(), view.path + ".prefill");
-    if (point.decode) check_expert_ranks(point.decode->ep, point.decode->gpus_per_worker(), view.path + ".decode");
+    if (point.prefill) check_expert_ranks(point.prefill->ep, point.prefill->gpus(), view.path + ".prefill");
+    if (point.decode && point.decode->num_worker.value_or(1) != 0)
+      check_expert_ranks(point.decode->ep, point.decode->gpus(), view.path + ".decode");
     if (point.prefill && point.decode && point.prefill->hardware.present != point.decode->hardware.present) {
       const Worker& with = point.prefill->hardware ? *point.prefill : *point.decode;
       report(rule::matrix_topology, with.hardware.where,

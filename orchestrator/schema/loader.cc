@@ -56,10 +56,12 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
 
 Loader::Loader(fs::path root) {
   checkout_.root = root.empty() ? fs::path(".") : std::move(root);  // files can be named without a checkout
+  std::error_code ignored;
+  is_checkout_ = fs::is_directory(checkout_.root / "matrix", ignored);
 }
 
 bool Loader::is_outside_root(const fs::path& path) const {
-  if (checkout_.root.empty()) return true;  // files checked alone, without a checkout
+  if (!is_checkout_) return true;  // files checked alone, or those of another project's checkout
   const fs::path relative =
       fs::absolute(path).lexically_normal().lexically_relative(fs::absolute(checkout_.root).lexically_normal());
   return relative.empty() || *relative.begin() == "..";
@@ -99,7 +101,7 @@ void Loader::add(SourceText source, Role role) {
   const DocumentPtr document = json ? yaml::parse_json(source.name, std::move(source.text), found, limits)
                                     : yaml::parse(source.name, std::move(source.text), found, limits);
   if (document != nullptr) {
-    const Place place{source.path, source.outside_root, role};
+    const Place place{source.path, source.outside_root || !is_checkout_, role};
     const auto kind = source.kind ? source.kind : find_kind(document->root(), place.path);
     if (kind) {
       decode(document, *kind, place, found);
@@ -230,11 +232,11 @@ void Loader::bind_named_recipe() {
   for (MatrixEntry& entry : checkout_.entries) entry.recipe = {recipe->path, entry.key_where, true};
 }
 
-void Loader::check_entries(Foreign foreign, diag::Diagnostics& out) {
+void Loader::check_entries(Settings settings, diag::Diagnostics& out) {
   BindingRules bindings(checkout_, out);
   AcceptanceRules acceptance(checkout_, out);
   for (const MatrixEntry& entry : checkout_.entries) {
-    const bool with_settings = foreign == Foreign::kChecked || !entry.outside_root;
+    const bool with_settings = settings == Settings::kAll || (settings == Settings::kOwn && !entry.outside_root);
     const std::vector<PointView> views = points_of(entry);
     check_entry(entry, views, out);
     check_policy(entry, views, out);
@@ -251,13 +253,13 @@ void Loader::check_entries(Foreign foreign, diag::Diagnostics& out) {
   }
 }
 
-Checkout Loader::finish(Foreign foreign) {
+Checkout Loader::finish(Settings settings) {
   check_duplicate_entries(checkout_, checkout_.diagnostics);
   bind_named_recipe();
   for (MatrixEntry& entry : context_entries_)
     if (!target_entries_.contains(entry.key)) checkout_.entries.push_back(std::move(entry));
   diag::Diagnostics found;
-  check_entries(foreign, found);
+  check_entries(settings, found);
   check_images(checkout_, found);
   check_duplicate_points(checkout_, found);
   check_runners(checkout_.runners, found);
