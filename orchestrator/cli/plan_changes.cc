@@ -37,23 +37,26 @@ struct ChangesOptions {
   GithubOptions github;
 };
 
-// A path on the command line as git names it.
-diag::Result<std::string> named_path(const git::Repository& repository, const std::string& path) {
+// A path on the command line as git names it: from the current folder, or from the checkout that was named.
+diag::Result<std::string> named_path(const RevisionPlace& place, const std::string& path) {
   std::error_code ignored;
-  if (auto in_tree = repository.path_in_tree(fs::absolute(path, ignored))) return *std::move(in_tree);
-  return diag::fail(rule::cli_usage,
-                    fmt::format("\"{}\" lies outside the repository at \"{}\"", path, repository.root().string()));
+  if (auto in_tree = place.repository.path_in_tree(fs::absolute(path, ignored))) return *std::move(in_tree);
+  if (fs::path(path).is_relative())
+    if (auto in_tree = place.repository.path_in_tree(place.repository.root() / place.folder / path))
+      return *std::move(in_tree);
+  return diag::fail(rule::cli_usage, fmt::format("\"{}\" lies outside the repository at \"{}\"", path,
+                                                 place.repository.root().string()));
 }
 
-diag::Result<NamedFiles> named_files(const git::Repository& repository, const ChangesOptions& options) {
+diag::Result<NamedFiles> named_files(const RevisionPlace& place, const ChangesOptions& options) {
   NamedFiles named;
   for (const std::string& path : options.config_files) {
-    auto in_tree = named_path(repository, path);
+    auto in_tree = named_path(place, path);
     if (!in_tree) return diag::fail(std::move(in_tree).error());
     named.matrix.push_back(*std::move(in_tree));
   }
   if (options.runner_config.empty()) return named;
-  auto in_tree = named_path(repository, options.runner_config);
+  auto in_tree = named_path(place, options.runner_config);
   if (!in_tree) return diag::fail(std::move(in_tree).error());
   named.runners = *std::move(in_tree);
   return named;
@@ -76,7 +79,7 @@ std::string without_blank_lines(std::string_view text) {
 class Relaxation {
  public:
   Relaxation(const changelog::History& history, const changelog::Comparison& comparison, bool judges_links)
-      : history_(history), judges_links_(judges_links) {
+      : history_(history), judges_links_(judges_links), is_readable_(comparison.head.is_list()) {
     for (const schema::ChangelogEntry* entry : comparison.entries(ChangeKind::kAdded))
       first_added_ = std::min(first_added_, entry->document->line_of(entry->where.begin));
     only_blanks_ =
@@ -104,13 +107,15 @@ class Relaxation {
 
   // About a single line of the history, not about what the change did to it.
   bool is_of_history(const diag::Diagnostic& d) const {
-    if (!d.where || d.where->line == 0 || diag::rule_info(d.rule).slug.starts_with("changelog/")) return false;
+    if (!is_readable_ || !d.where || d.where->line == 0 || diag::rule_info(d.rule).slug.starts_with("changelog/"))
+      return false;
     if (history_.base && d.where->file == history_.base->name) return true;
     return d.where->file == history_.head->name && d.where->line < first_added_;
   }
 
   const changelog::History& history_;
   bool judges_links_ = false;
+  bool is_readable_ = false;
   bool only_blanks_ = false;
   uint32_t first_added_ = std::numeric_limits<uint32_t>::max();
 };
@@ -122,64 +127,79 @@ struct Planned {
   plan::Changes changes;
 };
 
+// The entries that the change adds, and the commit that it is compared with.
+struct Added {
+  git::Commit from;
+  std::vector<schema::ChangelogEntry> entries;
+};
+
+diag::Result<Added> read_added(const git::Repository& repository, const std::string& file,
+                               const ChangesOptions& options, Planned& planned) {
+  changelog::HistoryQuestion question{.file = file, .base = options.base, .tip = options.tip};
+  if (!options.head.empty()) question.head = options.head;
+  const auto history = changelog::read_history(repository, question);
+  if (!history) return diag::fail(history.error());
+  if (!history->head)
+    return diag::fail(history->base ? diag::make_at(rule::changelog_file_deleted, {file},
+                                                    "the base has this changelog, the head has not", "restore it")
+                                    : diag::make_at(rule::file_unreadable, {file}, "neither revision has this file",
+                                                    "name the changelog with --changelog-file"));
+  planned.sources.add(history->head->name, history->head->text);
+  if (history->base) planned.sources.add(history->base->name, history->base->text);
+  changelog::check_behind(*history, question, planned.diagnostics);
+  const bool judges_links = !options.pull_request.empty();
+  changelog::Policy policy;
+  policy.pull_request = judges_links ? options.pull_request : std::string(schema::kPlaceholderLink);
+  diag::Diagnostics found;
+  const changelog::Comparison comparison = changelog::compare(history->base, *history->head, policy, found);
+  planned.diagnostics.add_all(Relaxation(*history, comparison, judges_links).apply(found));
+  Added added{history->from, {}};
+  for (const schema::ChangelogEntry* entry : comparison.entries(ChangeKind::kAdded)) added.entries.push_back(*entry);
+  return added;
+}
+
+// The matrix of one revision; what it reports goes to `planned`, of the base only errors.
+diag::Result<schema::Checkout> read_matrix(const RevisionReader& reader, const std::optional<git::Commit>& at,
+                                           const std::string& prefix, Planned& planned) {
+  auto checkout = reader.load(at, prefix);
+  if (!checkout) return checkout;
+  demote_unknown_runners(checkout->diagnostics);
+  for (const diag::Diagnostic& d : checkout->diagnostics.items())
+    if (prefix.empty() || d.severity == diag::Severity::kError) planned.diagnostics.add(d);
+  planned.sources.add_all(checkout->sources);
+  return checkout;
+}
+
 diag::Result<Planned> plan(const Context& context, const ChangesOptions& options) {
   const auto place = find_revision_place(context);
   if (!place) return diag::fail(place.error());
-  const git::Repository* repository = &place->repository;
-  const auto named = named_files(*repository, options);
+  const auto named = named_files(*place, options);
   if (!named) return diag::fail(named.error());
-  const RevisionReader reader(*repository, place->folder, *named);
-
+  const RevisionReader reader(place->repository, place->folder, *named);
   std::optional<git::Commit> at;
   if (!options.head.empty()) {
-    const auto commit = repository->resolve(options.head);
+    const auto commit = place->repository.resolve(options.head);
     if (!commit) return diag::fail(commit.error());
     at = *commit;
   }
   const auto file =
-      options.changelog_file.empty() ? reader.find_changelog(at) : named_path(*repository, options.changelog_file);
+      options.changelog_file.empty() ? reader.find_changelog(at) : named_path(*place, options.changelog_file);
   if (!file) return diag::fail(file.error());
-  changelog::HistoryQuestion question{.file = *file, .base = options.base, .tip = options.tip};
-  if (!options.head.empty()) question.head = options.head;
-  const auto history = changelog::read_history(*repository, question);
-  if (!history) return diag::fail(history.error());
-  if (!history->head)
-    return diag::fail(history->base ? diag::make_at(rule::changelog_file_deleted, {*file},
-                                                    "the base has this changelog, the head has not", "restore it")
-                                    : diag::make_at(rule::file_unreadable, {*file}, "neither revision has this file",
-                                                    "name the changelog with --changelog-file"));
   Planned planned;
-  planned.sources.add(history->head->name, history->head->text);
-  if (history->base) planned.sources.add(history->base->name, history->base->text);
-  changelog::check_behind(*history, question, planned.diagnostics);
-
-  changelog::Policy policy;
-  policy.pull_request = options.pull_request.empty() ? std::string(schema::kPlaceholderLink) : options.pull_request;
-  diag::Diagnostics found;
-  const changelog::Comparison comparison = changelog::compare(history->base, *history->head, policy, found);
-  planned.diagnostics.add_all(Relaxation(*history, comparison, !options.pull_request.empty()).apply(found));
-  std::vector<schema::ChangelogEntry> added;
-  for (const schema::ChangelogEntry* entry : comparison.entries(ChangeKind::kAdded)) added.push_back(*entry);
-
-  auto head = reader.load(at, "");
-  if (!head) return diag::fail(std::move(head).error());
-  demote_unknown_runners(head->diagnostics);
-  planned.diagnostics.add_all(head->diagnostics);
-  planned.sources.add_all(head->sources);
+  const auto added = read_added(place->repository, *file, options, planned);
+  if (!added) return diag::fail(added.error());
+  const auto head = read_matrix(reader, at, "", planned);
+  if (!head) return diag::fail(head.error());
   std::optional<schema::Checkout> base;
-  if (plan::has_append_only(added)) {
-    auto loaded = reader.load(history->from, history->from.short_id() + ":");
+  if (plan::has_append_only(added->entries)) {
+    auto loaded = read_matrix(reader, added->from, added->from.short_id() + ":", planned);
     if (!loaded) return diag::fail(std::move(loaded).error());
-    demote_unknown_runners(loaded->diagnostics);
-    for (const diag::Diagnostic& d : loaded->diagnostics.items())
-      if (d.severity == diag::Severity::kError) planned.diagnostics.add(d);
-    planned.sources.add_all(loaded->sources);
     if (!loaded->entries.empty()) base = *std::move(loaded);
   }
   if (planned.diagnostics.has_errors()) return planned;
   planned.changes = plan::plan_changes({.head = *head,
                                         .base = base ? &*base : nullptr,
-                                        .added = added,
+                                        .added = added->entries,
                                         .base_ref = options.base,
                                         .head_ref = options.head.empty() ? "working tree" : options.head,
                                         .trim_conc = options.trim_conc,
@@ -212,14 +232,13 @@ void add_plan_changes(CLI::App& plan_command, Action& action) {
   CLI::App* command = plan_command.add_subcommand(
       "changes", "Rows that the appended changelog entries select, in buckets, as one line of JSON");
   command->footer(
-      std::string(
-          "Examples:\n"
-          "  sweepctl plan changes --base origin/main                     what this working tree would run\n"
-          "  sweepctl plan changes --base origin/main --head HEAD --trim-conc --github\n\n"
-          "Changelog, matrix and runner file are read at the head, for append-only entries also at the base: the\n"
-          "point where the head left it. Both layouts are known: matrix/, changelog/perf-changelog.yaml; and\n"
-          "configs/*-master.yaml, configs/runners.yaml, perf-changelog.yaml.\n\n") +
-      kGithubHelp + "\n  changelog-metadata       {\"base_ref\", \"head_ref\", \"entries\"}");
+      "Examples:\n"
+      "  sweepctl plan changes --base origin/main                     what this working tree would run\n"
+      "  sweepctl plan changes --base origin/main --head HEAD --trim-conc --github\n\n"
+      "Changelog, matrix and runner file are read at the head, for append-only entries also at the base: the\n"
+      "point where the head left it. Both layouts are known: matrix/, changelog/perf-changelog.yaml; and\n"
+      "configs/*-master.yaml, configs/runners.yaml, perf-changelog.yaml.\n\n" +
+      github_help("  changelog-metadata       {\"base_ref\", \"head_ref\", \"entries\"}\n"));
   command->add_option("--base", options->base, "Revision that the change is made against")
       ->required()
       ->type_name("REF");

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -66,15 +64,22 @@ std::vector<StepOutput> outputs_of(std::span<const plan::Chunk> chunks, bool wit
 
 }  // namespace
 
-const char* const kGithubHelp =
-    "With --github these outputs are appended to $GITHUB_OUTPUT:\n"
-    "  row-count, chunk-count   how many jobs, in how many chunks\n"
-    "  chunks                   [\"single_node_8k1k_1\", ...]: the axis of a matrix that calls a reusable workflow\n"
-    "  gate                     [{\"id\", \"bucket\", \"rows\"}, ...]: what must have run; fail if a chunk did not\n"
-    "  <chunk>                  the rows of one chunk, [{...}, ...], at most 256, each row in exactly one chunk\n"
-    "A job hands all of them on with `plan: ${{ toJSON(steps.ID.outputs) }}`; a caller takes the rows of a chunk from\n"
-    "fromJSON(needs.JOB.outputs.plan)[matrix.chunk]. Outputs hold 1 MB a job: more is refused, and --chunk-dir writes\n"
-    "the rows into DIR/<chunk>.json for an artifact instead. A table goes to $GITHUB_STEP_SUMMARY.";
+std::string github_help(std::string_view more) {
+  return fmt::format(
+      "With --github these outputs are appended to $GITHUB_OUTPUT:\n"
+      "  row-count, chunk-count   how many jobs, in how many chunks\n"
+      "  chunks                   [\"single_node_8k1k_1\", ...]: the axis of a matrix that calls a reusable workflow\n"
+      "  gate                     [{{\"id\", \"bucket\", \"rows\"}}, ...]: what must have run; fail if a chunk did "
+      "not\n"
+      "  <chunk>                  the rows of one chunk, [{{...}}, ...], at most 256, each row in exactly one chunk\n"
+      "{}"
+      "A job hands all of them on with `plan: ${{{{ toJSON(steps.ID.outputs) }}}}`; a caller takes the rows of a chunk "
+      "from\n"
+      "fromJSON(needs.JOB.outputs.plan)[matrix.chunk]. Outputs hold 1 MB a job: more is refused, and --chunk-dir "
+      "writes\n"
+      "the rows into DIR/<chunk>.json for an artifact instead. A table goes to $GITHUB_STEP_SUMMARY.",
+      more);
+}
 
 void add_github_options(CLI::App& command, GithubOptions& options) {
   CLI::Option* github = command.add_flag("--github", options.enabled,

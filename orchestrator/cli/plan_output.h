@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/cli/command.h"
@@ -19,8 +20,8 @@ struct GithubOptions {
 
 void add_github_options(CLI::App& command, GithubOptions& options);
 
-// Names of the outputs, for --help.
-extern const char* const kGithubHelp;
+// Names of the outputs, for --help; `more` lines about further ones.
+std::string github_help(std::string_view more = {});
 
 // Splits the buckets, appends to $GITHUB_OUTPUT and $GITHUB_STEP_SUMMARY where they are set, and prints a table.
 // `more` are outputs beside those of the chunks.

@@ -24,7 +24,7 @@ bool is_configuration(const fs::path& path) {
 }
 
 // The peer reads its files in this order (InferenceX, utils/constants.py).
-const std::vector<std::string> kPeerMatrix{"configs/amd-master.yaml", "configs/nvidia-master.yaml"};
+constexpr const char* kPeerMatrix[] = {"configs/amd-master.yaml", "configs/nvidia-master.yaml"};
 constexpr const char* kPeerRunners = "configs/runners.yaml";
 constexpr const char* kChangelogs[] = {"changelog/perf-changelog.yaml", "perf-changelog.yaml"};
 
@@ -85,6 +85,11 @@ diag::Result<RevisionReader::Files> RevisionReader::find(const OptionalCommit& a
                                                          const std::vector<std::string>& paths) const {
   Files found;
   for (const std::string& path : paths) {
+    if (!at) {
+      std::error_code ignored;
+      if (fs::is_regular_file(repository_.root() / path, ignored)) found.push_back({path, {}});
+      continue;
+    }
     const size_t slash = path.rfind('/');
     auto beside = list(at, slash == std::string::npos ? std::string_view() : std::string_view(path).substr(0, slash));
     if (!beside) return diag::fail(std::move(beside).error());
@@ -106,51 +111,65 @@ diag::Result<diag::Done> RevisionReader::add(const OptionalCommit& at, const Fil
   return diag::Done{};
 }
 
-diag::Result<schema::Checkout> RevisionReader::load(const OptionalCommit& at, const std::string& prefix) const {
-  schema::TextSelection selection;
-  std::vector<std::string> matrix = named_.matrix;
-  std::optional<std::string> runners = named_.runners;
-  if (matrix.empty()) {
-    for (const std::string& path : kPeerMatrix) matrix.push_back(in_tree(path));
-    if (!runners) runners = in_tree(kPeerRunners);
+// The matrix files that were named, else those of the peer's layout that are there; none: the layout is ours.
+diag::Result<RevisionReader::Files> RevisionReader::find_matrix(const OptionalCommit& at,
+                                                                const std::string& prefix) const {
+  if (named_.matrix.empty()) {
+    std::vector<std::string> paths;
+    for (const char* path : kPeerMatrix) paths.push_back(in_tree(path));
+    return find(at, paths);
   }
-  auto named = find(at, matrix);
-  if (!named) return diag::fail(std::move(named).error());
-  if (!named_.matrix.empty() && named->size() != matrix.size()) {
-    for (const std::string& path : matrix)
-      if (std::none_of(named->begin(), named->end(), [&](const auto& file) { return file.path == path; }))
-        return diag::fail(diag::make_at(diag::rule::file_unreadable, {prefix + path}, "there is no such file",
-                                        "paths of --config-files must be in both revisions"));
-  }
-  const bool is_ours = named->empty();
-  if (runners && !is_ours) {
-    auto file = find(at, {*runners});
-    if (!file) return diag::fail(std::move(file).error());
-    if (const auto added = add(at, *file, prefix, FileKind::kRunners, selection.targets); !added)
-      return diag::fail(added.error());
-  }
-  if (const auto added = add(at, *named, prefix, FileKind::kMatrix, selection.targets); !added)
-    return diag::fail(added.error());
-  Files own, context;
+  auto files = find(at, named_.matrix);
+  if (!files) return files;
+  for (const std::string& path : named_.matrix)
+    if (std::none_of(files->begin(), files->end(), [&](const auto& file) { return file.path == path; }))
+      return diag::fail(diag::make_at(diag::rule::file_unreadable, {prefix + path}, "there is no such file",
+                                      "files of --config-files must be in both revisions"));
+  return files;
+}
+
+// The runner file that was named, else the peer's beside its matrix.
+diag::Result<RevisionReader::Files> RevisionReader::find_runners(const OptionalCommit& at, bool is_ours) const {
+  if (named_.runners) return find(at, {*named_.runners});
+  if (is_ours) return Files();
+  return find(at, {in_tree(kPeerRunners)});
+}
+
+// Our matrix and what entries refer to.
+diag::Result<RevisionReader::OwnFiles> RevisionReader::find_own(const OptionalCommit& at, bool is_ours,
+                                                                bool has_runners) const {
+  OwnFiles own;
   for (const char* folder : {"matrix", "recipes"}) {
     auto files = list(at, in_tree(folder));
     if (!files) return diag::fail(std::move(files).error());
     for (git::FileAt& file : *files) {
       if (!is_configuration(file.path)) continue;
-      const bool is_matrix = std::string_view(folder) == "matrix" &&
-                             !file.path.starts_with(in_tree("matrix/acceptance/")) &&
-                             !file.path.starts_with(in_tree("matrix/models/"));
       const bool is_runners = file.path == in_tree("matrix/runners.yaml");
-      if (is_matrix && is_ours)
-        own.push_back(std::move(file));
-      else if (!is_matrix || (is_runners && !runners))
-        context.push_back(std::move(file));
+      if (is_runners && has_runners) continue;
+      const bool is_context = !file.path.starts_with(in_tree("matrix/")) ||
+                              file.path.starts_with(in_tree("matrix/acceptance/")) ||
+                              file.path.starts_with(in_tree("matrix/models/"));
+      if (is_context || is_runners || is_ours)
+        (is_ours && !is_context ? own.matrix : own.context).push_back(std::move(file));
     }
   }
-  if (const auto added = add(at, own, prefix, std::nullopt, selection.targets); !added)
-    return diag::fail(added.error());
-  if (const auto added = add(at, context, prefix, std::nullopt, selection.context); !added)
-    return diag::fail(added.error());
+  return own;
+}
+
+diag::Result<schema::Checkout> RevisionReader::load(const OptionalCommit& at, const std::string& prefix) const {
+  const auto matrix = find_matrix(at, prefix);
+  if (!matrix) return diag::fail(matrix.error());
+  const bool is_ours = matrix->empty();
+  const auto runners = find_runners(at, is_ours);
+  if (!runners) return diag::fail(runners.error());
+  const auto own = find_own(at, is_ours, !runners->empty());
+  if (!own) return diag::fail(own.error());
+  schema::TextSelection selection;
+  for (const auto& [files, kind, to] : {std::tuple{&*runners, std::optional(FileKind::kRunners), &selection.targets},
+                                        std::tuple{&*matrix, std::optional(FileKind::kMatrix), &selection.targets},
+                                        std::tuple{&own->matrix, std::optional<FileKind>(), &selection.targets},
+                                        std::tuple{&own->context, std::optional<FileKind>(), &selection.context}})
+    if (const auto added = add(at, *files, prefix, kind, *to); !added) return diag::fail(added.error());
   return schema::load_texts(std::move(selection));
 }
 

@@ -35,11 +35,18 @@ class RevisionReader {
 
  private:
   using Files = std::vector<git::FileAt>;
+  struct OwnFiles {
+    Files matrix;   // with the runner file
+    Files context;  // only looked up
+  };
 
   std::string in_tree(std::string_view path) const;
   diag::Result<Files> list(const std::optional<git::Commit>& at, std::string_view folder) const;
   diag::Result<std::vector<std::string>> read(const std::optional<git::Commit>& at, const Files& files) const;
   diag::Result<Files> find(const std::optional<git::Commit>& at, const std::vector<std::string>& paths) const;
+  diag::Result<Files> find_matrix(const std::optional<git::Commit>& at, const std::string& prefix) const;
+  diag::Result<Files> find_runners(const std::optional<git::Commit>& at, bool is_ours) const;
+  diag::Result<OwnFiles> find_own(const std::optional<git::Commit>& at, bool is_ours, bool has_runners) const;
   diag::Result<diag::Done> add(const std::optional<git::Commit>& at, const Files& files, const std::string& prefix,
                                std::optional<schema::FileKind> kind, std::vector<schema::SourceText>& to) const;
 

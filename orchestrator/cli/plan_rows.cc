@@ -53,7 +53,7 @@ plan::RowFilter filter_of(const RowArguments& arguments) {
 diag::Result<schema::Checkout> load(const Context& context, const RowArguments& arguments) {
   const auto locations = pipeline::find_locations(context.root);
   if (!locations && arguments.config_files.empty()) return diag::fail(locations.error());
-  const std::filesystem::path root = locations ? locations->root : std::filesystem::path(".");
+  const std::filesystem::path root = locations ? locations->root : std::filesystem::path();
   if (arguments.config_files.empty() && arguments.runner_config.empty()) return schema::load_checkout(root);
   schema::FileSelection files{.matrix_files = {arguments.config_files.begin(), arguments.config_files.end()}};
   if (!arguments.runner_config.empty()) files.runner_file = arguments.runner_config;
@@ -96,7 +96,7 @@ void add_common(CLI::App& command, RowArguments& arguments) {
       ->check(CLI::IsMember({"1k1k", "8k1k"}).description(""))
       ->type_name("LENS...");
   add_github_options(command, arguments.github);
-  command.footer(kGithubHelp);
+  command.footer(github_help());
 }
 
 void add_full_sweep(CLI::App& parent, Action& action) {

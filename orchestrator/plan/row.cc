@@ -51,30 +51,41 @@ constexpr JsonStyle kCompactStyle{",", ":", true};
 
 using Fields = std::vector<const std::pair<const std::string, Row>*>;
 
-Fields fields_of(const Row& object, const JsonStyle& style, std::span<const std::string_view> without) {
+Fields sorted_fields(const Row& object) {
   Fields fields;
   const auto& all = object.get_ref<const Row::object_t&>();
   fields.reserve(all.size());
-  for (const auto& field : all)
-    if (std::find(without.begin(), without.end(), field.first) == without.end()) fields.push_back(&field);
-  if (style.sorted)
-    std::sort(fields.begin(), fields.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+  for (const auto& field : all) fields.push_back(&field);
+  std::sort(fields.begin(), fields.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
   return fields;
 }
 
-void write(std::string& out, const Row& value, const JsonStyle& style, std::span<const std::string_view> without = {}) {
+void write(std::string& out, const Row& value, const JsonStyle& style, std::span<const std::string_view> without = {});
+
+void write_object(std::string& out, const Row& object, const JsonStyle& style,
+                  std::span<const std::string_view> without) {
+  std::string_view separator;
+  const auto write_field = [&](const auto& field) {
+    if (std::find(without.begin(), without.end(), field.first) != without.end()) return;
+    out += separator;
+    separator = style.comma;
+    write_string(out, field.first);
+    out += style.colon;
+    write(out, field.second, style);
+  };
+  out += '{';
+  if (style.sorted)
+    for (const auto* field : sorted_fields(object)) write_field(*field);
+  else
+    for (const auto& field : object.get_ref<const Row::object_t&>()) write_field(field);
+  out += '}';
+}
+
+void write(std::string& out, const Row& value, const JsonStyle& style, std::span<const std::string_view> without) {
   std::string_view separator;
   switch (value.type()) {
     case Row::value_t::object:
-      out += '{';
-      for (const auto* field : fields_of(value, style, without)) {
-        out += separator;
-        separator = style.comma;
-        write_string(out, field->first);
-        out += style.colon;
-        write(out, field->second, style);
-      }
-      out += '}';
+      write_object(out, value, style, without);
       break;
     case Row::value_t::array:
       out += '[';

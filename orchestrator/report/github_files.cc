@@ -73,7 +73,7 @@ std::string chunk_markdown(std::span<const plan::Chunk> chunks) {
 std::string chunk_text(std::span<const plan::Chunk> chunks) {
   std::vector<BucketLine> lines = lines_of(chunks);
   lines.push_back(total_of(lines));
-  size_t width = 0;
+  size_t width = std::string_view("bucket").size();
   for (const BucketLine& line : lines) width = std::max(width, line.bucket.size());
   std::string text = fmt::format("{:<{}}  {:>6}  {:>6}\n", "bucket", width, "jobs", "chunks");
   for (const BucketLine& line : lines)

@@ -141,9 +141,14 @@ class Writer {
     for (const plan::ResearchGroup& group : s_.research) {
       std::string deviations;
       for (const std::string& deviation : group.deviations) deviations += (deviations.empty() ? "" : "; ") + deviation;
-      table.rows.push_back({names_text(group.entries),
-                            group.authorization.empty() ? t_.not_stated : shortened(group.authorization, kMostText),
-                            deviations.empty() ? t_.not_stated : shortened(deviations, 2 * kMostText)});
+      const std::string authorization =
+          group.authorization.empty() ? t_.not_stated : shortened(group.authorization, kMostText);
+      if (deviations.empty()) deviations = t_.not_stated;
+      if (style_ == TableStyle::kText)  // too much text for columns
+        out_ += fmt::format("  {}\n    {}: {}\n    {}: {}\n", one_line(names_text(group.entries)), t_.authorization,
+                            one_line(authorization), t_.deviations, one_line(deviations));
+      else
+        table.rows.push_back({names_text(group.entries), authorization, shortened(deviations, 2 * kMostText)});
     }
     add(std::move(table));
   }
@@ -191,7 +196,7 @@ class Writer {
       for (const diag::Note& note : d->notes)
         if (note.where) text += fmt::format(" ({})", place(*note.where));
       text += fmt::format(" [{}]", diag::rule_info(d->rule).slug);
-      out_ += "- " + (style_ == TableStyle::kMarkdown ? escape_markdown(text) : text) + "\n";
+      out_ += "- " + (style_ == TableStyle::kMarkdown ? escape_markdown(text) : one_line(text)) + "\n";
     }
   }
 

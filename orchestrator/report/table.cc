@@ -22,13 +22,6 @@ size_t width_of(std::string_view text) {
   return width;
 }
 
-std::string one_line(std::string_view text) {
-  std::string line(text);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return line;
-}
-
 std::string markdown(const Table& table) {
   std::string out = "|";
   std::string rule = "|";
@@ -69,6 +62,18 @@ std::string text(const Table& table) {
 }
 
 }  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(),
+      [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte < 0x20 || byte == 0x7F;
+      },
+      ' ');
+  return line;
+}
 
 std::string render(const Table& table, TableStyle style) {
   if (table.rows.empty()) return {};

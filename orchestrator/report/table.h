@@ -23,6 +23,9 @@ struct Table {
 // Text from files can neither become markup nor break a row. Ends with a line break; empty without rows.
 std::string render(const Table& table, TableStyle style);
 
+// Control characters become blanks.
+std::string one_line(std::string_view text);
+
 // Text that is no markup, on one line.
 std::string escape_markdown(std::string_view text);
 

@@ -10,9 +10,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Name of a path in diagnostics: as given, without "./".
+// Name of a path in diagnostics: as given, without "./" and a slash at the end.
 std::string name_of(const fs::path& path) {
-  return path.lexically_normal().generic_string();
+  std::string name = path.lexically_normal().generic_string();
+  if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
 }
 
 // Recipes and golden curves of a checkout in the peer's layout, above the named files.

@@ -182,13 +182,20 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
         diag::make_at(rule::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
-  // Of the documents of a run folder only the result is meant for others to check; it holds what the rest says.
+  // Of the documents in and below a run folder only the result is meant for others to check; it holds what the rest
+  // says.
   std::set<fs::path> bundles;
   for (const fs::path& file : files)
     if (file.filename() == "result.json") bundles.insert(file.parent_path());
-  std::erase_if(files, [&](const fs::path& file) {
-    return file.extension() == ".json" && file.filename() != "result.json" && bundles.contains(file.parent_path());
-  });
+  const auto is_in_bundle = [&](const fs::path& file) {
+    for (fs::path above = file.parent_path(); above.has_relative_path(); above = above.parent_path())
+      if (bundles.contains(above)) return true;
+    return false;
+  };
+  if (!bundles.empty())
+    std::erase_if(files, [&](const fs::path& file) {
+      return file.extension() == ".json" && file.filename() != "result.json" && is_in_bundle(file);
+    });
   std::sort(files.begin(), files.end());
   in_folder_ = true;
   for (const fs::path& file : files) {

@@ -73,6 +73,7 @@ inline schema::Checkout small_checkout(const std::string& matrix = kMatrix, cons
 
 // "- config-keys: [...]" lines; description and link are filled in.
 inline std::vector<schema::ChangelogEntry> changelog(const std::vector<std::string>& entries) {
+  if (entries.empty()) return {};
   std::string text;
   for (const std::string& fields : entries) text += "- {" + fields + ", description: [x], pr-link: XXX}\n";
   diag::Diagnostics found;

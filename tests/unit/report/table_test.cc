@@ -16,9 +16,9 @@ TEST_CASE("table: text from files is no markup and breaks no row") {
 
 TEST_CASE("table: columns are aligned for the terminal, wide letters taking two") {
   CHECK(report::render(kTable, report::TableStyle::kText) ==
-        "  name       n\n"
-        "  a|b *c*    1\n"
-        "  长        22\n");
+        "  name      n\n"
+        "  a|b *c*   1\n"
+        "  长       22\n");
 }
 
 TEST_CASE("table: without rows there is no table") {

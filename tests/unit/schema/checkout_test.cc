@@ -60,6 +60,24 @@ TEST_CASE("validate: a huge file is refused without being read") {
   CHECK(has(schema::validate_paths(folder.path(), {folder.path() / "big.yaml"}).diagnostics, rule::file_too_large));
 }
 
+TEST_CASE("validate: of a run folder only the result is judged, however the folder is named") {
+  Folder folder;
+  const auto result = base::read_file(fs::path(SWEEP_SOURCE_DIR) / "tests/golden/validate/ok/result-verdict.json");
+  REQUIRE(result.has_value());
+  folder.write("run/result.json", *result);
+  folder.write("run/weights.json", "{\"schema_version\": 1, \"files\": []}");
+  folder.write("run/attempt-1/engine.json", "{\"schema_version\": 1, \"name\": \"embedded\"}");
+  for (const char* name : {"run", "run/", "."}) {
+    const auto validation = schema::validate_paths(folder.path(), {folder.path() / name});
+    CHECK(validation.files == 1);
+    CHECK(validation.diagnostics.empty());
+  }
+  folder.write("run/result.json", result->substr(0, result->size() - 3) + ", \"extra\": 1}");
+  const auto broken = schema::validate_paths(folder.path(), {folder.path() / "run/"});
+  REQUIRE(has(broken.diagnostics, rule::schema_unknown_field));
+  CHECK(broken.diagnostics.items().front().where->file == (folder.path() / "run/result.json").string());
+}
+
 TEST_CASE("validate: --kind overrides what the content looks like") {
   Folder folder;
   folder.write("x.yaml", "labels: { a: [b] }\n");
