@@ -72,6 +72,12 @@ const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_v
   return file == nullptr ? nullptr : file->find(parsed.selector);
 }
 
+bool is_configuration_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name.starts_with('.') || name.ends_with(".schema.json")) return false;
+  return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
+}
+
 Checkout load_checkout(const fs::path& root) {
   Loader loader(root);
   loader.load_root(Loader::Role::kTarget);

@@ -27,11 +27,6 @@ namespace fs = std::filesystem;
 namespace rule = diag::rule;
 
 // JSON Schemas for editors lie beside the files that they describe.
-bool is_configuration(const fs::path& path) {
-  if (path.filename().string().ends_with(".schema.json")) return false;
-  return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
-}
-
 std::string all_kinds() {
   std::string result;
   for (const std::string_view name : ChoiceNames<FileKind>::kNames)
@@ -175,9 +170,7 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && it != end; it.increment(error)) {
     std::error_code ignored;  // a dangling link is no regular file
-    if (it->is_regular_file(ignored) && is_configuration(it->path()) &&
-        !it->path().filename().string().starts_with('.'))
-      files.push_back(it->path());
+    if (it->is_regular_file(ignored) && is_configuration_file(it->path())) files.push_back(it->path());
   }
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
