@@ -227,14 +227,14 @@ void Loader::bind_named_recipe() {
 
 void Loader::check_entries(Settings settings, diag::Diagnostics& out) {
   BindingRules bindings(checkout_, out);
-  AcceptanceRules acceptance(checkout_, out);
+  AcceptanceRules acceptance(checkout_.curves, out);
   for (const MatrixEntry& entry : checkout_.entries) {
     const bool with_settings = settings == Settings::kAll || (settings == Settings::kOwn && !entry.outside_root);
     const std::vector<PointView> views = points_of(entry);
     check_entry(entry, views, out);
     check_policy(entry, views, out);
     const std::vector<BoundRecipe> bound = bindings.check(entry, views, with_settings);
-    acceptance.check(entry, views, bound, with_settings);
+    acceptance.check(views, bound, with_settings);
     check_capabilities(entry, views, bound, out);
     check_deviations(entry, views, bound, out);
   }

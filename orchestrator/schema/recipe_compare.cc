@@ -57,6 +57,10 @@ void RecipeComparison::add(Mismatch mismatch) {
     ++mismatches_[found->second].more;
 }
 
+void RecipeComparison::soften(diag::RuleId rule) {
+  if (!mismatches_.empty() && mismatches_.back().rule == rule) mismatches_.back().severity = diag::Severity::kWarning;
+}
+
 void RecipeComparison::report() {
   for (const Mismatch& m : mismatches_) {
     diag::Diagnostic d = finding(
@@ -65,6 +69,7 @@ void RecipeComparison::report() {
                     m.more == 0 ? "" : fmt::format(", and so in {} more recipe{}", m.more, m.more == 1 ? "" : "s")),
         "change the matrix entry or the recipe so that both say the same");
     d.notes.push_back({"the recipe says so here", m.file->document->span(m.recipe_where)});
+    if (m.severity == diag::Severity::kWarning) d.severity = m.severity;
     out_.add(std::move(d));
   }
 }
@@ -110,6 +115,9 @@ void RecipeComparison::compare_identity() {
     compare_image(recipe.model->container, "model.container");
     compare_text(rule::binding_precision_mismatch, "precision", entry_.precision, recipe.model->precision,
                  "model.precision");
+    // "mxfp4" is a kind of "fp4": the words differ, the width does not.
+    if (entry_.precision && recipe.model->precision && recipe.model->precision->ends_with(*entry_.precision))
+      soften(rule::binding_precision_mismatch);
     compare_repository(recipe.model->path, "model.path");
   }
   if (!recipe.identity) return;
@@ -229,7 +237,10 @@ void RecipeComparison::compare_size(const BoundGroup& group, const Integer& ours
 void RecipeComparison::compare_flags(const BoundGroup& group, const EngineFlags& flags) {
   // vLLM splits the ranks of data-parallel attention between the two sizes; entries state their product as tp.
   const int64_t ranks = flags.tp.value_or(1) * flags.dp.value_or(1);
-  const bool product = flags.engine == Engine::kVllm && group.tp.value_or(1) == ranks;
+  // SGLang's context parallelism splits the ranks of its tp, which entries state as a factor of their own.
+  const int64_t entry_ranks = group.tp.value_or(1) * group.pcp.value_or(1);
+  const bool product = (flags.engine == Engine::kVllm && group.tp.value_or(1) == ranks) ||
+                       (flags.engine == Engine::kSglang && entry_ranks == flags.tp.value_or(1));
   if (!product) compare_size(group, group.tp, flags.tp, "tp");
   compare_size(group, group.pp, flags.pp, "pp");
   compare_size(group, group.dcp, flags.dcp, "dcp-size");

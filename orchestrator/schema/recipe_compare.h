@@ -31,9 +31,11 @@ class RecipeComparison {
     const RecipeFile* file;
     yaml::Range recipe_where;
     size_t more = 0;  // further recipes with the same disagreement
+    diag::Severity severity = diag::Severity::kError;
   };
 
   void add(Mismatch mismatch);
+  void soften(diag::RuleId rule);  // the one added last
   void compare_text(diag::RuleId rule, std::string_view field_name, const Text& ours, const Text& theirs,
                     std::string_view recipe_field);
   void compare_identity();

@@ -6,6 +6,7 @@
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "tests/support/catch.h"
+#include "tests/support/test_dir.h"
 
 using namespace sweep;
 using diag::RuleId;
@@ -127,4 +128,22 @@ TEST_CASE("validate: a matrix file and one recipe named together are bound") {
   REQUIRE(both.diagnostics.items().size() == 1);
   CHECK(both.diagnostics.items()[0].rule == rule::binding_image_mismatch);
   CHECK(schema::validate_paths(folder.path(), {folder.path() / "m.yaml"}).diagnostics.empty());
+}
+
+TEST_CASE("validate: files of another project are held to their rules, not to this checkout's policy") {
+  const sweep::test::TestDir own;
+  const sweep::test::TestDir other;
+  own.write("matrix/runners.yaml", "labels: { h200: [h200_0] }\n");
+  own.write("recipes/r.yaml",
+            "name: r\nmodel: { path: m, container: c, precision: fp8 }\nresources: { gpu_type: h200 }\n");
+  const std::string entry =
+      "e:\n  image: none\n  model: deepseek-ai/DeepSeek-V4-Pro\n  model-prefix: p\n  precision: fp8\n  framework: "
+      "vllm\n"
+      "  runner: far\n  multinode: false\n  scenarios: { fixed-seq-len: [{ isl: 1, osl: 1, search-space: [{ tp: 8, "
+      "conc-list: [1] }] }] }\n";
+  const auto inside = schema::validate_paths(own.path(), {own.write("matrix/x.yaml", entry)});
+  CHECK(inside.diagnostics.error_count() == 1);  // the runner
+  const auto outside = schema::validate_paths(own.path(), {other.write("x.yaml", entry)});
+  CHECK(outside.diagnostics.error_count() == 0);
+  CHECK(outside.diagnostics.warning_count() == 1);
 }
