@@ -10,6 +10,7 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/plan/chunks.h"
 
 namespace sweep::cli {
