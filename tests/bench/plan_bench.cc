@@ -3,7 +3,9 @@
 //   plan-bench --peer DIR [--sweepctl PROGRAM] [--runs N]
 //
 // DIR is a checkout of InferenceX with configs/ and utils/matrix_logic/; its generator needs python3 with pydantic and
-// PyYAML. The programs take turns, so that a busy machine slows all of them alike. Medians are of user CPU time.
+// PyYAML. `validate` is timed twice: over the configuration files alone, which is what the peer checks, and in the
+// checkout, where it opens every recipe that they name. The programs take turns, so that a busy machine slows all of
+// them alike. Medians are of user CPU time.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -70,6 +72,7 @@ std::optional<Sample> run(const Command& command, const fs::path& folder, const 
 struct Contender {
   std::string name;
   Command command;
+  fs::path folder;
   int runs_per_round = 1;
   std::vector<double> user_ms = {};
   std::vector<double> wall_ms = {};
@@ -106,14 +109,18 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
-std::vector<Contender> contenders(const Options& options) {
+// `alone` holds nothing but the configuration files.
+std::vector<Contender> contenders(const Options& options, const fs::path& alone) {
   const std::vector<std::string> masters{"configs/nvidia-master.yaml", "configs/amd-master.yaml"};
   Command peer{"python3", "utils/matrix_logic/generate_sweep_configs.py", "full-sweep", "--config-files"};
   Command plan{options.sweepctl, "plan", "full-sweep", "--runner-config", "configs/runners.yaml", "--config-files"};
   Command validate{options.sweepctl, "validate", "configs/runners.yaml"};
   for (Command* command : {&peer, &plan, &validate}) command->insert(command->end(), masters.begin(), masters.end());
   constexpr int kQuickRuns = 20;
-  return {{"peer's full-sweep", peer}, {"plan full-sweep", plan, kQuickRuns}, {"validate", validate, kQuickRuns}};
+  return {{"peer's full-sweep", peer, options.peer},
+          {"plan full-sweep", plan, alone, kQuickRuns},
+          {"validate", validate, alone, kQuickRuns},
+          {"validate, recipes too", validate, options.peer, kQuickRuns}};
 }
 
 }  // namespace
@@ -126,13 +133,21 @@ int main(int argc, char** argv) {
   }
   const auto folder = sweep::base::TempDir::create();
   if (!folder) return 3;
-  std::vector<Contender> all = contenders(*options);
+  const fs::path alone = folder->path() / "alone";
+  std::error_code error;
+  fs::create_directories(alone, error);
+  fs::copy(options->peer / "configs", alone / "configs", error);
+  if (error) {
+    fmt::print(stderr, "cannot copy {}: {}\n", (options->peer / "configs").string(), error.message());
+    return 3;
+  }
+  std::vector<Contender> all = contenders(*options, alone);
   for (int round = 0; round < options->rounds; ++round) {
     for (size_t i = 0; i < all.size(); ++i) {
       for (int turn = 0; turn < all[i].runs_per_round; ++turn) {
-        const auto sample = run(all[i].command, options->peer, folder->path() / std::to_string(i));
+        const auto sample = run(all[i].command, all[i].folder, folder->path() / std::to_string(i));
         if (!sample) {
-          fmt::print(stderr, "failed in {}: {}\n", options->peer.string(), fmt::join(all[i].command, " "));
+          fmt::print(stderr, "failed in {}: {}\n", all[i].folder.string(), fmt::join(all[i].command, " "));
           return 3;
         }
         all[i].user_ms.push_back(sample->user_ms);
@@ -144,10 +159,10 @@ int main(int argc, char** argv) {
   const auto peer_rows = sweep::base::read_file(folder->path() / "0");
   const auto our_rows = sweep::base::read_file(folder->path() / "1");
   const bool same = peer_rows && our_rows && *peer_rows == *our_rows;
-  fmt::print("{}\n\n{:<20} {:>6} {:>12} {:>12} {:>10} {:>10}\n", cpu_model(), "command", "runs", "user ms", "wall ms",
+  fmt::print("{}\n\n{:<22} {:>6} {:>12} {:>12} {:>10} {:>10}\n", cpu_model(), "command", "runs", "user ms", "wall ms",
              "RSS MiB", "ratio");
   for (const Contender& c : all)
-    fmt::print("{:<20} {:>6} {:>12.1f} {:>12.1f} {:>10.1f} {:>10.1f}\n", c.name, c.user_ms.size(), median(c.user_ms),
+    fmt::print("{:<22} {:>6} {:>12.1f} {:>12.1f} {:>10.1f} {:>10.1f}\n", c.name, c.user_ms.size(), median(c.user_ms),
                median(c.wall_ms), c.rss_mib, median(all[0].user_ms) / median(c.user_ms));
   fmt::print("\nratio: user CPU time of the peer / of the command, medians; the rows of both plans {}\n",
              same ? "are the same bytes" : "DIFFER");
