@@ -99,7 +99,7 @@ TEST_CASE("plan changes: history that changed is refused, blank lines and layout
   const GitRepository repository;
   write_peer_layout(repository);
   const std::string log = base::read_file(repository / "perf-changelog.yaml").value();
-  repository.write("perf-changelog.yaml", replaced(log, "  - a", "  - n") + "\n" + log_entry("a"));
+  repository.write("perf-changelog.yaml", replaced(log, "  - x", "  - y") + "\n" + log_entry("n"));
   const Answer changed = sweepctl(repository.path(), {"plan", "changes", "--base", "main"});
   CHECK(changed.code == 1);
   CHECK(contains(changed.err, "[changelog/entry-changed]"));
