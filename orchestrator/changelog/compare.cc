@@ -127,7 +127,7 @@ class LinkRules {
 
   std::optional<Link> well_formed(const ChangelogEntry& entry) {
     if (!entry.pr_link) return std::nullopt;  // missing or no text: reported with its field
-    const std::optional<Link> link = parse_link(*entry.pr_link);
+    std::optional<Link> link = parse_link(*entry.pr_link);
     if (!link) {
       report(entry, rule::changelog_link_form, fmt::format("\"{}\" is no link of a pull request", *entry.pr_link),
              fmt::format("write {}", expected(policy_.pull_request.value_or("NUMBER"))));

@@ -133,6 +133,7 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
   add_schema(app, action);
   add_explain(app, action);
   add_doctor(app, action);
+  add_completion(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -38,6 +38,7 @@ void add_changelog(CLI::App& app, Action& action);
 void add_weights(CLI::App& app, Action& action);
 void add_kernels(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 

@@ -116,15 +116,7 @@ ExitCode hand_over(const Context& context, std::span<const plan::Bucket> buckets
 
 diag::Diagnostics joined(const diag::Diagnostics& files, const diag::Diagnostics& rows) {
   diag::Diagnostics all = files;
-  const auto is_known = [&](const diag::Diagnostic& row) {
-    if (row.rule != diag::rule::plan_duplicate_row && row.rule != diag::rule::plan_result_name) return false;
-    return std::any_of(files.items().begin(), files.items().end(), [&](const diag::Diagnostic& file) {
-      return (file.rule == diag::rule::matrix_duplicate_point || file.rule == diag::rule::matrix_result_name) &&
-             file.where && row.where && file.where->file == row.where->file && file.where->line == row.where->line;
-    });
-  };
-  for (const diag::Diagnostic& row : rows.items())
-    if (!is_known(row)) all.add(row);
+  all.add_all(rows);
   all.normalise();
   return all;
 }

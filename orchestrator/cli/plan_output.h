@@ -28,7 +28,7 @@ std::string github_help(std::string_view more = {});
 ExitCode hand_over(const Context& context, std::span<const plan::Bucket> buckets, const GithubOptions& options,
                    std::vector<report::StepOutput> more = {});
 
-// Findings of the files and of the rows made from them; what both say of one point is said once.
+// Findings of the files and of the rows made from them, sorted.
 diag::Diagnostics joined(const diag::Diagnostics& files, const diag::Diagnostics& rows);
 
 // A runner without nodes is an error of the files, but its rows are still well-defined.

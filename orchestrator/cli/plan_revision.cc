@@ -17,12 +17,6 @@ namespace fs = std::filesystem;
 using schema::FileKind;
 using OptionalCommit = std::optional<git::Commit>;
 
-bool is_configuration(const fs::path& path) {
-  const fs::path extension = path.extension();
-  return (extension == ".yaml" || extension == ".yml" || extension == ".json") &&
-         !path.filename().string().starts_with('.');
-}
-
 // The peer reads its files in this order (InferenceX, utils/constants.py).
 constexpr const char* kPeerMatrix[] = {"configs/amd-master.yaml", "configs/nvidia-master.yaml"};
 constexpr const char* kPeerRunners = "configs/runners.yaml";
@@ -143,7 +137,7 @@ diag::Result<RevisionReader::OwnFiles> RevisionReader::find_own(const OptionalCo
     auto files = list(at, in_tree(folder));
     if (!files) return diag::fail(std::move(files).error());
     for (git::FileAt& file : *files) {
-      if (!is_configuration(file.path)) continue;
+      if (!schema::is_configuration_file(file.path)) continue;
       const bool is_runners = file.path == in_tree("matrix/runners.yaml");
       if (is_runners && has_runners) continue;
       const bool is_context = !file.path.starts_with(in_tree("matrix/")) ||

@@ -53,7 +53,7 @@ plan::RowFilter filter_of(const RowArguments& arguments) {
 diag::Result<schema::Checkout> load(const Context& context, const RowArguments& arguments) {
   const auto locations = pipeline::find_locations(context.root);
   if (!locations && arguments.config_files.empty()) return diag::fail(locations.error());
-  const std::filesystem::path root = locations ? locations->root : std::filesystem::path(".");
+  const std::filesystem::path root = locations ? locations->root : std::filesystem::path();
   if (arguments.config_files.empty() && arguments.runner_config.empty()) return schema::load_checkout(root);
   schema::FileSelection files{.matrix_files = {arguments.config_files.begin(), arguments.config_files.end()}};
   if (!arguments.runner_config.empty()) files.runner_file = arguments.runner_config;

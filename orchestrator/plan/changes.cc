@@ -12,7 +12,6 @@
 #include "orchestrator/diag/rules/changes.h"
 #include "orchestrator/plan/append_only.h"
 #include "orchestrator/plan/buckets.h"
-#include "orchestrator/plan/row_checks.h"
 #include "orchestrator/plan/row_list.h"
 #include "orchestrator/schema/rules.h"
 
@@ -264,8 +263,6 @@ class Planner {
     throughput_ = drop_in_progress(std::move(throughput_), out_);
     evals_ = drop_in_progress(std::move(evals_), out_);
     for (BuiltRow& built : throughput_) built.row["recipe-fingerprint"] = recipe_fingerprint(built.row);
-    check_row_names(throughput_, out_);
-    check_row_names(evals_, out_);
     RowBuckets buckets;
     for (const char* side : {"single_node", "multi_node"})
       for (const BuiltRow& built : throughput_)

@@ -8,16 +8,10 @@
 
 namespace sweep::plan {
 
-// Rows that are the same twice, and different rows whose result files have one name.
-void check_row_names(const std::vector<BuiltRow>& rows, diag::Diagnostics& out);
-
-// The same, and nothing to run at all.
-void check_row_list(const std::vector<BuiltRow>& rows, diag::Diagnostics& out);
+// Whether there is anything to run at all.
+void check_rows_left(const std::vector<BuiltRow>& rows, diag::Diagnostics& out);
 
 // Values of filters that no entry has.
 void check_filters(const schema::Checkout& checkout, const FullSweep& options, diag::Diagnostics& out);
-
-// The base name of a row's result files (InferenceX, benchmark job templates): without the machine's name at its end.
-std::string result_name(const BuiltRow& built);
 
 }  // namespace sweep::plan

@@ -128,7 +128,7 @@ MatrixRows text_of(RowList list, const RowFilter& filter) {
   for (const BuiltRow& built : list.rows) result.json += (result.json.size() > 1 ? ", " : "") + row_text(built.row);
   result.json += "]";
   result.diagnostics = std::move(list.diagnostics);
-  check_row_list(list.rows, result.diagnostics);
+  check_rows_left(list.rows, result.diagnostics);
   if (filter.into_buckets) {
     RowBuckets buckets;
     for (BuiltRow& built : drop_in_progress(std::move(list.rows), result.diagnostics)) {

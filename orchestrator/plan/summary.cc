@@ -5,7 +5,6 @@
 
 #include "orchestrator/plan/expand.h"
 #include "orchestrator/plan/matrix_difference.h"
-#include "orchestrator/plan/row_checks.h"
 #include "orchestrator/plan/row_list.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/points.h"
@@ -39,7 +38,6 @@ class Summary {
     result_.diagnostics = std::move(list.diagnostics);
     result_.entries = head_.entries.size();
     for (const BuiltRow& built : list.rows) add_load(built);
-    check_row_names(list.rows, result_.diagnostics);
     for (auto& [name, load] : loads_) result_.runners.push_back(std::move(load));
     for (const MatrixEntry& entry : head_.entries) add_entry(entry);
     if (base_ != nullptr) compare();

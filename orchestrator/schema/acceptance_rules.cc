@@ -88,9 +88,8 @@ const std::vector<AcceptanceControl>& AcceptanceRules::controls_of(const RecipeV
   return found->second;
 }
 
-void AcceptanceRules::check(const MatrixEntry& entry, const std::vector<PointView>& views,
-                            const std::vector<BoundRecipe>& bound, bool with_settings) {
-  (void)entry;
+void AcceptanceRules::check(const std::vector<PointView>& views, const std::vector<BoundRecipe>& bound,
+                            bool with_settings) {
   for (const PointView& view : views) {
     check_golden(view);
     if (!with_settings || !view.point->is_multi_node()) continue;

@@ -7,7 +7,7 @@
 
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/schema/acceptance_control.h"
-#include "orchestrator/schema/checkout.h"
+#include "orchestrator/schema/config.h"
 #include "orchestrator/schema/golden_curves.h"
 #include "orchestrator/schema/recipe_compare.h"
 #include "orchestrator/schema/settings.h"
@@ -16,12 +16,10 @@ namespace sweep::schema {
 
 class AcceptanceRules {
  public:
-  AcceptanceRules(const Checkout& checkout, diag::Diagnostics& out)
-      : checkout_(checkout), curves_(checkout.curves), out_(out) {}
+  AcceptanceRules(const std::vector<AcceptanceCurve>& curves, diag::Diagnostics& out) : curves_(curves), out_(out) {}
 
-  // One entry with the recipes of its points. `with_settings`: additional-settings too.
-  void check(const MatrixEntry& entry, const std::vector<PointView>& views, const std::vector<BoundRecipe>& bound,
-             bool with_settings);
+  // The points of one entry with their recipes. `with_settings`: additional-settings too.
+  void check(const std::vector<PointView>& views, const std::vector<BoundRecipe>& bound, bool with_settings);
 
   // One recipe by itself.
   void check(const RecipeFile& file);
@@ -42,7 +40,6 @@ class AcceptanceRules {
 
   const std::vector<AcceptanceControl>& controls_of(const RecipeVariant& variant);
 
-  const Checkout& checkout_;
   GoldenCurves curves_;
   diag::Diagnostics& out_;
   std::map<const RecipeVariant*, std::vector<AcceptanceControl>> controls_;

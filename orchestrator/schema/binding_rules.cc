@@ -138,12 +138,20 @@ void BindingRules::report_variant(const PointView& view, const Reference& refere
   std::string selectors;
   for (const RecipeVariant& v : file.variants) selectors += (selectors.empty() ? "" : ", ") + v.selector;
   const bool plain = file.variants.size() == 1 && file.variants.front().selector.empty();
-  out_.add(finding(rule::binding_recipe_missing, *view.entry->document, reference.where, reference.path,
-                   selector.empty() ? fmt::format("recipe \"{}\" has several variants and none is named", file.path)
-                                    : fmt::format("recipe \"{}\" has no variant \"{}\"", file.path, selector),
-                   selectors.empty() ? std::string(plain ? "the file has no variants: leave out the selector"
-                                                         : "the file has no variants")
-                                     : fmt::format("its variants: {}", selectors)));
+  // A zip without an index names all of its variants, and a pattern may; a point needs one.
+  const bool several =
+      !selector.empty() && (selector.find_first_of("*?") != std::string::npos ||
+                            std::any_of(file.variants.begin(), file.variants.end(), [&](const RecipeVariant& v) {
+                              return v.selector.starts_with(selector + "[") || v.selector.starts_with(selector + ".");
+                            }));
+  out_.add(finding(
+      rule::binding_recipe_missing, *view.entry->document, reference.where, reference.path,
+      selector.empty() ? fmt::format("recipe \"{}\" has several variants and none is named", file.path)
+      : several ? fmt::format("\"{}\" names several variants of recipe \"{}\", a point runs one", selector, file.path)
+                : fmt::format("recipe \"{}\" has no variant \"{}\"", file.path, selector),
+      selectors.empty()
+          ? std::string(plain ? "the file has no variants: leave out the selector" : "the file has no variants")
+          : fmt::format("its variants: {}", selectors)));
 }
 
 void BindingRules::finish() {

@@ -119,13 +119,14 @@ class EntryCapabilities {
 
   void check_version(const PointView& view, bool dspark) {
     if (!entry_.image) return;
-    const auto settings = settings_of(view);
-    const Setting* on = find_setting(settings, "SYNTHETIC_ACCEPTANCE");
     const auto& acceptance = entry_.acceptance_of(*view.point);
-    const bool forced = forces_length(acceptance) || (on != nullptr && on->value == "true");
     if (const auto version = version_of_image(*entry_.image)) {
-      if (engine_ == Engine::kSglang && *version < kSglangDspark && (dspark || forced))
-        too_old(*version, kSglangDspark, dspark ? "has no DSpark" : "ignores a forced acceptance length silently");
+      if (engine_ == Engine::kSglang && *version < kSglangDspark) {
+        if (dspark)
+          too_old(*version, kSglangDspark, "has no DSpark");
+        else if (forces_length(acceptance) || is_switched_on(view))
+          too_old(*version, kSglangDspark, "ignores a forced acceptance length silently");
+      }
       if (engine_ == Engine::kVllm && dspark && *version < kVllmDspark) too_old(*version, kVllmDspark, "has no DSpark");
       if (engine_ == Engine::kVllm && model_ != nullptr && model_->is_v41 && *version < kVllmV41)
         too_old(*version, kVllmV41, fmt::format("does not know {}", model_->repo));
@@ -137,6 +138,12 @@ class EntryCapabilities {
              fmt::format("SGLang of {} rounds the acceptance length {} of DSpark to a whole number", *day,
                          *acceptance->length),
              fmt::format("use an image of {} or later", kFractionalDspark));
+  }
+
+  static bool is_switched_on(const PointView& view) {
+    const auto settings = settings_of(view);
+    const Setting* on = find_setting(settings, "SYNTHETIC_ACCEPTANCE");
+    return on != nullptr && on->value == "true";
   }
 
   void too_old(const Version& found, const Version& needed, std::string_view what) {

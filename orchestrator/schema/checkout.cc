@@ -10,9 +10,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Name of a path in diagnostics: as given, without "./".
+// Name of a path in diagnostics: as given, without "./" and a slash at the end.
 std::string name_of(const fs::path& path) {
-  return path.lexically_normal().generic_string();
+  std::string name = path.lexically_normal().generic_string();
+  if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
 }
 
 // Recipes and golden curves of a checkout in the peer's layout, above the named files.
@@ -70,10 +72,16 @@ const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_v
   return file == nullptr ? nullptr : file->find(parsed.selector);
 }
 
+bool is_configuration_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name.starts_with('.') || name.ends_with(".schema.json")) return false;
+  return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
+}
+
 Checkout load_checkout(const fs::path& root) {
   Loader loader(root);
   loader.load_root(Loader::Role::kTarget);
-  return loader.finish(Loader::Foreign::kChecked);
+  return loader.finish(Loader::Settings::kAll);
 }
 
 Checkout load_matrix_files(const fs::path& root, const FileSelection& selection) {
@@ -91,14 +99,14 @@ Checkout load_matrix_files(const fs::path& root, const FileSelection& selection)
   std::error_code ignored;
   if (!selection.runner_file && fs::is_regular_file(own_runners, ignored))
     loader.load(own_runners, "matrix/runners.yaml", Loader::Role::kContext, FileKind::kRunners);
-  return loader.finish(Loader::Foreign::kLeft);
+  return loader.finish(Loader::Settings::kOwn);
 }
 
 Checkout load_texts(TextSelection selection) {
   Loader loader(".");
   for (SourceText& source : selection.targets) loader.add(std::move(source), Loader::Role::kTarget);
   for (SourceText& source : selection.context) loader.add(std::move(source), Loader::Role::kContext);
-  return loader.finish(Loader::Foreign::kLeft);
+  return loader.finish(Loader::Settings::kNone);
 }
 
 Validation validate_paths(const fs::path& root, const std::vector<fs::path>& paths, std::optional<FileKind> kind) {
@@ -122,7 +130,7 @@ Validation validate_paths(const fs::path& root, const std::vector<fs::path>& pat
   }
   load_peer_folders(loader, paths);
   loader.load_root(Loader::Role::kContext);
-  Checkout checkout = loader.finish(Loader::Foreign::kChecked);
+  Checkout checkout = loader.finish(Loader::Settings::kAll);
   Validation validation;
   validation.files = checkout.files;
   validation.entries = checkout.entries.size();

@@ -41,6 +41,9 @@ RecipeReference parse_recipe_reference(std::string_view text);
 // The recipe variant that a reference names; null if there is none.
 const RecipeVariant* find_recipe_variant(const Checkout& checkout, std::string_view reference);
 
+// Whether a file of a checkout is one that people write: YAML or JSON, but no JSON Schema.
+bool is_configuration_file(const std::filesystem::path& path);
+
 // Reads matrix/, recipes/ and changelog/ below `root` and checks each file and all bindings between them. File names
 // in diagnostics are relative to `root`.
 Checkout load_checkout(const std::filesystem::path& root);

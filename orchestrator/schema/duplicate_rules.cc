@@ -43,32 +43,50 @@ void append_canonical(std::string& out, const yaml::Node& node, bool top) {
   out += node.text;
 }
 
-std::string sizes(const Worker& worker) {
-  return fmt::format("tp{}-pp{}-dcp{}-pcp{}-ep{}-dp{}-nw{}", worker.tp.value, worker.pp.value_or(1),
-                     worker.dcp_size.value_or(1), worker.pcp_size.value_or(1), worker.ep.value_or(1),
-                     worker.dp_attn.value, worker.num_worker.value);
+void append(std::string& out, std::string_view label, int64_t value) {
+  out.append(label).append(std::to_string(value));
+}
+
+void append_ranks(std::string& out, int64_t tp, const Integer& pp, const Integer& dcp, const Integer& pcp) {
+  append(out, "tp", tp);
+  append(out, "-pp", pp.value_or(1));
+  append(out, "-dcp", dcp.value_or(1));
+  append(out, "-pcp", pcp.value_or(1));
+}
+
+void append_worker(std::string& out, const Worker& worker) {
+  append_ranks(out, worker.tp.value, worker.pp, worker.dcp_size, worker.pcp_size);
+  append(out, "-ep", worker.ep.value_or(1));
+  out += worker.dp_attn.value ? "-dptrue" : "-dpfalse";
+  append(out, "-nw", worker.num_worker.value);
 }
 
 // The result name of a point without its concurrency (InferenceX, .github/workflows/benchmark-tmpl.yml).
 std::string result_name(const PointView& view) {
   const MatrixEntry& entry = *view.entry;
   const Point& point = *view.point;
-  std::string name = entry.model_prefix.value;
+  std::string name;
+  name.reserve(192);
+  name += entry.model_prefix.value;
   if (view.fixed != nullptr) {
-    name += fmt::format("_{}_{}", view.fixed->isl.value, view.fixed->osl.value);
+    append(name, "_", view.fixed->isl.value);
+    append(name, "_", view.fixed->osl.value);
   } else {
-    const std::string backend = point.kv_offload_backend ? point.kv_offload_backend->name.value : std::string();
-    name += fmt::format("_agentic_kv{}-{}", choice_name(point.kv_offloading.value_or(KvOffloading::kNone)), backend);
+    name.append("_agentic_kv").append(choice_name(point.kv_offloading.value_or(KvOffloading::kNone))).append(1, '-');
+    if (point.kv_offload_backend) name += point.kv_offload_backend->name.value;
   }
-  name += fmt::format("_{}_{}_", entry.precision.value, entry.framework.value);
-  if (point.prefill && point.decode)
-    name += fmt::format("prefill-{}_decode-{}", sizes(*point.prefill), sizes(*point.decode));
-  else
-    name +=
-        fmt::format("tp{}-pp{}-dcp{}-pcp{}-ep{}-dpa{}", point.tp.value, point.pp.value_or(1),
-                    point.dcp_size.value_or(1), point.pcp_size.value_or(1), point.ep.value_or(1), point.dp_attn.value);
-  return name + fmt::format("_disagg-{}_spec-{}_{}", entry.disagg.value,
-                            choice_name(point.spec_decoding.value_or(SpecDecoding::kNone)), entry.runner.value);
+  name.append(1, '_').append(entry.precision.value).append(1, '_').append(entry.framework.value).append(1, '_');
+  if (point.prefill && point.decode) {
+    append_worker(name += "prefill-", *point.prefill);
+    append_worker(name += "_decode-", *point.decode);
+  } else {
+    append_ranks(name, point.tp.value, point.pp, point.dcp_size, point.pcp_size);
+    append(name, "-ep", point.ep.value_or(1));
+    name += point.dp_attn.value ? "-dpatrue" : "-dpafalse";
+  }
+  name += entry.disagg.value ? "_disagg-true" : "_disagg-false";
+  name.append("_spec-").append(choice_name(point.spec_decoding.value_or(SpecDecoding::kNone)));
+  return name.append(1, '_').append(entry.runner.value);
 }
 
 struct Described {

@@ -2,6 +2,8 @@
 // utils/matrix_logic/validation.py), with the field named where the peer names the container.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -140,6 +142,7 @@ class EntryCheck {
              "decode-context parallelism splits the tensor-parallel ranks evenly");
   }
 
+  // Replicas of data-parallel attention are often stated as workers, and experts spread over all of them.
   void check_expert_ranks(const Integer& ep, int64_t ranks, const std::string& path) {
     if (ep && *ep > ranks) too_many_experts_.push_back({ep, ranks, path + ".ep"});
   }
@@ -162,8 +165,9 @@ class EntryCheck {
     if (point.prefill) check_divides(point.prefill->dcp_size, point.prefill->tp, view.path + ".prefill");
     if (point.decode) check_divides(point.decode->dcp_size, point.decode->tp, view.path + ".decode");
     if (!point.is_multi_node() && point.tp) check_expert_ranks(point.ep, point.gpus(), view.path);
-    if (point.prefill) check_expert_ranks(point.prefill->ep, point.prefill->gpus_per_worker(), view.path + ".prefill");
-    if (point.decode) check_expert_ranks(point.decode->ep, point.decode->gpus_per_worker(), view.path + ".decode");
+    if (point.prefill) check_expert_ranks(point.prefill->ep, point.prefill->gpus(), view.path + ".prefill");
+    if (point.decode && point.decode->num_worker.value_or(1) != 0)
+      check_expert_ranks(point.decode->ep, point.decode->gpus(), view.path + ".decode");
     if (point.prefill && point.decode && point.prefill->hardware.present != point.decode->hardware.present) {
       const Worker& with = point.prefill->hardware ? *point.prefill : *point.decode;
       report(rule::matrix_topology, with.hardware.where,
@@ -212,7 +216,10 @@ class EntryCheck {
   }
 
   void check_transfer() {
-    if (entry_.disagg.value && !entry_.kv_p2p_transfer.stated() && views_.empty() && entry_.scenarios)
+    const bool nowhere = !entry_.kv_p2p_transfer.stated() &&
+                         std::none_of(views_.begin(), views_.end(),
+                                      [](const PointView& view) { return view.point->kv_p2p_transfer.stated(); });
+    if (entry_.disagg.value && nowhere && entry_.scenarios)
       report(rule::matrix_transfer_missing, entry_.disagg.where, entry_.key + ".disagg",
              "\"disagg\" is true, and no \"kv-p2p-transfer\" is stated",
              "state it once for the entry, or at every point");
@@ -226,7 +233,7 @@ class EntryCheck {
                "\"kv-p2p-transfer\" in a single-node entry", "only disaggregated workers exchange KV blocks");
       // An empty value at the point hides the entry's.
       const bool hidden = !transfer.stated() && view.source != nullptr && view.source->find_entry("kv-p2p-transfer");
-      if (entry_.disagg.value && !transfer.stated() && (hidden || !entry_.kv_p2p_transfer.stated()))
+      if (entry_.disagg.value && !nowhere && !transfer.stated() && (hidden || !entry_.kv_p2p_transfer.stated()))
         report(rule::matrix_transfer_missing, view.point->where, view.path,
                "a disaggregated point needs \"kv-p2p-transfer\"", "state it here, or once for the entry");
     }
@@ -258,13 +265,31 @@ void check_entry(const MatrixEntry& entry, const std::vector<PointView>& views, 
 }
 
 void check_duplicate_entries(const Checkout& checkout, diag::Diagnostics& out) {
+  struct Pair {
+    const MatrixEntry* entry;
+    const MatrixEntry* first;
+    size_t more = 0;  // further entries of the same two files
+  };
+  std::vector<Pair> pairs;
+  std::map<std::pair<const yaml::Document*, const yaml::Document*>, size_t> of_files;
   std::unordered_map<std::string_view, const MatrixEntry*> seen;
   for (const MatrixEntry& entry : checkout.entries) {
     const auto [found, added] = seen.emplace(entry.key, &entry);
     if (added) continue;
-    diag::Diagnostic d = finding(rule::matrix_duplicate_entry, *entry.document, entry.key_where, entry.key,
-                                 fmt::format("entry \"{}\" is defined twice", entry.key), "rename one of the two");
-    d.notes.push_back({"first defined here", found->second->document->span(found->second->key_where)});
+    const auto files = std::pair{found->second->document.get(), entry.document.get()};
+    const auto [pair, is_new] = of_files.emplace(files, pairs.size());
+    if (is_new)
+      pairs.push_back({&entry, found->second});
+    else
+      ++pairs[pair->second].more;
+  }
+  for (const auto& [entry, first, more] : pairs) {
+    diag::Diagnostic d =
+        finding(rule::matrix_duplicate_entry, *entry->document, entry->key_where, entry->key,
+                fmt::format("entry \"{}\" is defined twice{}", entry->key,
+                            more == 0 ? "" : fmt::format(", and {} more of this file", more)),
+                more == 0 ? "rename one of the two" : "rename them, or leave out one of the two files");
+    d.notes.push_back({"first defined here", first->document->span(first->key_where)});
     out.add(std::move(d));
   }
 }

@@ -57,10 +57,12 @@ std::vector<GoldenCurves::Value> GoldenCurves::values(const MatrixEntry& entry, 
     std::vector<Value> values;
     for (const AcceptanceCurve* curve : related(entry)) {
       if (curve->mode != mode || !curve->is_for(entry)) continue;
-      for (const auto& [drafts, length] : curve->lengths)
-        if (drafts == draft_tokens &&
-            std::none_of(values.begin(), values.end(), [&](const Value& v) { return same(v.length, *length); }))
-          values.push_back({*length, curve});
+      for (const auto& item : curve->lengths) {
+        const double length = *item.second;
+        if (item.first == draft_tokens &&
+            std::none_of(values.begin(), values.end(), [&](const Value& v) { return same(v.length, length); }))
+          values.push_back({length, curve});
+      }
     }
     if (!values.empty()) return values;
   }

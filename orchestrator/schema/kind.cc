@@ -68,7 +68,7 @@ bool contains(std::string_view path, std::string_view part) {
 std::optional<FileKind> kind_of_place(std::string_view path) {
   if (contains(path, "acceptance/")) return FileKind::kAcceptance;
   if (path.ends_with("result.json")) return FileKind::kResult;
-  if (contains(path, "models/") || path.ends_with(".json")) return FileKind::kPin;
+  if (contains(path, "models/")) return FileKind::kPin;
   if (contains(path, "recipes/")) return FileKind::kRecipe;
   if (contains(path, "changelog")) return FileKind::kChangelog;
   if (path.ends_with("runners.yaml")) return FileKind::kRunners;

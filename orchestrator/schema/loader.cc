@@ -27,11 +27,6 @@ namespace fs = std::filesystem;
 namespace rule = diag::rule;
 
 // JSON Schemas for editors lie beside the files that they describe.
-bool is_configuration(const fs::path& path) {
-  if (path.filename().string().ends_with(".schema.json")) return false;
-  return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
-}
-
 std::string all_kinds() {
   std::string result;
   for (const std::string_view name : ChoiceNames<FileKind>::kNames)
@@ -56,10 +51,12 @@ void check_pin_completeness(const Pin& pin, diag::Diagnostics& out) {
 
 Loader::Loader(fs::path root) {
   checkout_.root = root.empty() ? fs::path(".") : std::move(root);  // files can be named without a checkout
+  std::error_code ignored;
+  is_checkout_ = fs::is_directory(checkout_.root / "matrix", ignored);
 }
 
 bool Loader::is_outside_root(const fs::path& path) const {
-  if (checkout_.root.empty()) return true;  // files checked alone, without a checkout
+  if (!is_checkout_) return true;  // files checked alone, or those of another project's checkout
   const fs::path relative =
       fs::absolute(path).lexically_normal().lexically_relative(fs::absolute(checkout_.root).lexically_normal());
   return relative.empty() || *relative.begin() == "..";
@@ -99,7 +96,7 @@ void Loader::add(SourceText source, Role role) {
   const DocumentPtr document = json ? yaml::parse_json(source.name, std::move(source.text), found, limits)
                                     : yaml::parse(source.name, std::move(source.text), found, limits);
   if (document != nullptr) {
-    const Place place{source.path, source.outside_root, role};
+    const Place place{source.path, source.outside_root || !is_checkout_, role};
     const auto kind = source.kind ? source.kind : find_kind(document->root(), place.path);
     if (kind) {
       decode(document, *kind, place, found);
@@ -173,20 +170,25 @@ void Loader::load_folder(const fs::path& folder, const std::string& name, Role r
   for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && it != end; it.increment(error)) {
     std::error_code ignored;  // a dangling link is no regular file
-    if (it->is_regular_file(ignored) && is_configuration(it->path()) &&
-        !it->path().filename().string().starts_with('.'))
-      files.push_back(it->path());
+    if (it->is_regular_file(ignored) && is_configuration_file(it->path())) files.push_back(it->path());
   }
   if (error && role == Role::kTarget)
     checkout_.diagnostics.add(
         diag::make_at(rule::file_unreadable, {name}, fmt::format("cannot list the folder: {}", error.message())));
-  // Of the documents of a run folder only the result is meant for others to check; it holds what the rest says.
+  // Of the documents in and below a run folder only the result is meant for others to check; it holds what the rest
+  // says.
   std::set<fs::path> bundles;
   for (const fs::path& file : files)
     if (file.filename() == "result.json") bundles.insert(file.parent_path());
-  std::erase_if(files, [&](const fs::path& file) {
-    return file.extension() == ".json" && file.filename() != "result.json" && bundles.contains(file.parent_path());
-  });
+  const auto is_in_bundle = [&](const fs::path& file) {
+    for (fs::path above = file.parent_path(); above.has_relative_path(); above = above.parent_path())
+      if (bundles.contains(above)) return true;
+    return false;
+  };
+  if (!bundles.empty())
+    std::erase_if(files, [&](const fs::path& file) {
+      return file.extension() == ".json" && file.filename() != "result.json" && is_in_bundle(file);
+    });
   std::sort(files.begin(), files.end());
   in_folder_ = true;
   for (const fs::path& file : files) {
@@ -223,16 +225,16 @@ void Loader::bind_named_recipe() {
   for (MatrixEntry& entry : checkout_.entries) entry.recipe = {recipe->path, entry.key_where, true};
 }
 
-void Loader::check_entries(Foreign foreign, diag::Diagnostics& out) {
+void Loader::check_entries(Settings settings, diag::Diagnostics& out) {
   BindingRules bindings(checkout_, out);
-  AcceptanceRules acceptance(checkout_, out);
+  AcceptanceRules acceptance(checkout_.curves, out);
   for (const MatrixEntry& entry : checkout_.entries) {
-    const bool with_settings = foreign == Foreign::kChecked || !entry.outside_root;
+    const bool with_settings = settings == Settings::kAll || (settings == Settings::kOwn && !entry.outside_root);
     const std::vector<PointView> views = points_of(entry);
     check_entry(entry, views, out);
     check_policy(entry, views, out);
     const std::vector<BoundRecipe> bound = bindings.check(entry, views, with_settings);
-    acceptance.check(entry, views, bound, with_settings);
+    acceptance.check(views, bound, with_settings);
     check_capabilities(entry, views, bound, out);
     check_deviations(entry, views, bound, out);
   }
@@ -244,13 +246,13 @@ void Loader::check_entries(Foreign foreign, diag::Diagnostics& out) {
   }
 }
 
-Checkout Loader::finish(Foreign foreign) {
+Checkout Loader::finish(Settings settings) {
   check_duplicate_entries(checkout_, checkout_.diagnostics);
   bind_named_recipe();
   for (MatrixEntry& entry : context_entries_)
     if (!target_entries_.contains(entry.key)) checkout_.entries.push_back(std::move(entry));
   diag::Diagnostics found;
-  check_entries(foreign, found);
+  check_entries(settings, found);
   check_images(checkout_, found);
   check_duplicate_points(checkout_, found);
   check_runners(checkout_.runners, found);

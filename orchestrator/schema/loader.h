@@ -32,12 +32,12 @@ class Loader {
   // Reads matrix/, recipes/ and changelog/ of the root.
   void load_root(Role role);
 
-  // What entries of files outside the checkout are checked against: their additional-settings name recipes and
-  // acceptance lengths of another project, which say nothing about the job matrix.
-  enum class Foreign : uint8_t { kChecked, kLeft };
+  // Whose additional-settings are checked. Those of files outside the checkout name recipes and acceptance lengths of
+  // another project, which say nothing about the job matrix.
+  enum class Settings : uint8_t { kAll, kOwn, kNone };
 
   // Runs all cross-field rules and gives the result away.
-  Checkout finish(Foreign foreign);
+  Checkout finish(Settings settings);
 
  private:
   struct Place {
@@ -47,7 +47,7 @@ class Loader {
   };
   void decode(const DocumentPtr& document, FileKind kind, const Place& place, diag::Diagnostics& out);
   void bind_named_recipe();
-  void check_entries(Foreign foreign, diag::Diagnostics& out);
+  void check_entries(Settings settings, diag::Diagnostics& out);
   bool is_about_target(const diag::Diagnostic& d) const;
   // Relative to the root; as given, for files outside it.
   std::string path_in_root(const std::filesystem::path& path) const;
@@ -61,7 +61,8 @@ class Loader {
   std::vector<std::string> target_recipes_;  // paths
   bool runners_are_target_ = false;
   bool whole_root_ = false;
-  bool in_folder_ = false;  // files are not named one by one
+  bool is_checkout_ = false;  // the root holds matrix/
+  bool in_folder_ = false;    // files are not named one by one
 };
 
 }  // namespace sweep::schema

@@ -74,11 +74,10 @@ class RecipeCapabilities {
   }
 
  private:
-  std::string config_path(const EngineFlags& flags, Role role, std::string_view flag) const {
+  std::string config_path(Role role, std::string_view flag) const {
     const std::string& type = recipe_.backend->type.value;
     std::string path = fmt::format("backend.{}_config.{}", type.empty() ? "sglang" : type, role_name(role));
     if (!flag.empty()) path += fmt::format(".{}", flag);
-    (void)flags;
     return path;
   }
 
@@ -95,8 +94,7 @@ class RecipeCapabilities {
     constexpr int kBlackwell = 10;  // also DeepGEMM's and CuteDSL's FP4 kernels
     if (gpu_->compute_major == kBlackwell) return;
     diag::Diagnostic d = finding(
-        rule::capability_fp4_backend, *file_.document, flags.moe_backend.where,
-        config_path(flags, role, moe_flag(flags)),
+        rule::capability_fp4_backend, *file_.document, flags.moe_backend.where, config_path(role, moe_flag(flags)),
         gpu_->block_scaled_fp4
             ? fmt::format("MoE backend \"{}\" has FP4 kernels for SM 10.x only, {} is SM {}.{}", *flags.moe_backend,
                           gpu_->name, gpu_->compute_major, gpu_->compute_minor)
@@ -128,11 +126,11 @@ class RecipeCapabilities {
       for (const char* other : {"speculative-num-steps", "speculative-num-draft-tokens", "speculative-eagle-topk"})
         if (const yaml::Entry* entry = find_flag(*config, {other}))
           out_.add(finding(rule::capability_dspark_flags, *file_.document, entry->key_where,
-                           config_path(flags, role, entry->key), fmt::format("\"{}\" beside DSPARK", entry->key),
+                           config_path(role, entry->key), fmt::format("\"{}\" beside DSPARK", entry->key),
                            "state the draft tokens as speculative-dspark-block-size"));
       if (flags.pp.value_or(1) > 1)
         out_.add(finding(rule::capability_dspark_topology, *file_.document, flags.pp.where,
-                         config_path(flags, role, "pp-size"), "SGLang's DSpark does not work with pipeline parallelism",
+                         config_path(role, "pp-size"), "SGLang's DSpark does not work with pipeline parallelism",
                          "use tensor parallelism only"));
     }
     if (model_ == nullptr || model_->dspark_block_size == 0 || !flags.draft_tokens) return;
@@ -142,7 +140,7 @@ class RecipeCapabilities {
         (flags.engine == Engine::kTrtllm && *flags.draft_tokens != block);
     if (!wrong) return;
     out_.add(finding(
-        rule::capability_draft_length, *file_.document, flags.draft_tokens.where, config_path(flags, role, ""),
+        rule::capability_draft_length, *file_.document, flags.draft_tokens.where, config_path(role, ""),
         fmt::format("{} draft tokens with {}: the DSpark head of {} has block size {}", *flags.draft_tokens,
                     engine_name(flags.engine), model_->repo, block),
         flags.engine == Engine::kVllm ? fmt::format("use a multiple of {}", block) : fmt::format("use {}", block)));
@@ -156,8 +154,7 @@ class RecipeCapabilities {
     const int64_t slices = std::max<int64_t>(flags.tp.value_or(1) / ep, 1);
     if (model_->expert_intermediate % slices == 0 && model_->expert_intermediate / slices % kDeepGemmTile == 0) return;
     out_.add(finding(
-        rule::capability_expert_slice, *file_.document, flags.moe_backend.where,
-        config_path(flags, role, moe_flag(flags)),
+        rule::capability_expert_slice, *file_.document, flags.moe_backend.where, config_path(role, moe_flag(flags)),
         fmt::format("experts of {} columns cut into {} slices leave {:.6g}, no multiple of {}",
                     model_->expert_intermediate, slices,
                     static_cast<double>(model_->expert_intermediate) / static_cast<double>(slices), kDeepGemmTile),

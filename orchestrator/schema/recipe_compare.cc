@@ -45,73 +45,7 @@ std::string repository_in(std::string_view path) {
   return std::string(path);
 }
 
-BoundGroup group_of(const Worker& worker, Role role, std::string path) {
-  return {.num_worker = worker.num_worker,
-          .tp = worker.tp,
-          .pp = worker.pp,
-          .dcp = worker.dcp_size,
-          .pcp = worker.pcp_size,
-          .ep = worker.ep,
-          .dp_attn = worker.dp_attn,
-          .where = worker.where,
-          .path = std::move(path),
-          .role = role};
-}
-
-struct RoleResources {
-  Integer nodes, workers, gpus;
-  std::string_view name;
-};
-
-RoleResources resources_of(const RecipeResources& r, Role role) {
-  switch (role) {
-    case Role::kPrefill:
-      return {r.prefill_nodes, r.prefill_workers, r.gpus_per_prefill, "prefill"};
-    case Role::kDecode:
-      return {r.decode_nodes, r.decode_workers, r.gpus_per_decode, "decode"};
-    case Role::kAggregated:
-      break;
-  }
-  RoleResources agg{r.agg_nodes, r.agg_workers, r.gpus_per_agg, "agg"};
-  if (!agg.nodes) agg.nodes = {1, r.where, true};
-  return agg;
-}
-
 }  // namespace
-
-bool is_disaggregated(const Recipe& recipe) {
-  if (!recipe.resources) return false;
-  const RecipeResources& r = *recipe.resources;
-  return r.prefill_nodes || r.decode_nodes || r.prefill_workers || r.decode_workers;
-}
-
-std::vector<BoundGroup> groups_of(const BoundRecipe& bound) {
-  const PointView& view = *bound.view;
-  const Point& point = *view.point;
-  const bool split = is_disaggregated(bound.variant->recipe);
-  std::vector<BoundGroup> groups;
-  if (!point.is_multi_node()) {
-    groups.push_back({.num_worker = {},
-                      .tp = point.tp,
-                      .pp = point.pp,
-                      .dcp = point.dcp_size,
-                      .pcp = point.pcp_size,
-                      .ep = point.ep,
-                      .dp_attn = point.dp_attn,
-                      .where = point.tp ? point.tp.where : point.where,
-                      .path = view.path});
-    return groups;
-  }
-  if (point.prefill)
-    groups.push_back(group_of(*point.prefill, split ? Role::kPrefill : Role::kAggregated, view.path + ".prefill"));
-  if (point.decode && (split || point.decode->num_worker.value_or(1) != 0))
-    groups.push_back(group_of(*point.decode, Role::kDecode, view.path + ".decode"));
-  return groups;
-}
-
-Role decoding_role(const BoundRecipe& bound) {
-  return is_disaggregated(bound.variant->recipe) ? Role::kDecode : Role::kAggregated;
-}
 
 void RecipeComparison::add(Mismatch mismatch) {
   const std::string key = fmt::format("{} {} {} {}", diag::rule_info(mismatch.rule).slug, mismatch.where.begin,
@@ -123,6 +57,10 @@ void RecipeComparison::add(Mismatch mismatch) {
     ++mismatches_[found->second].more;
 }
 
+void RecipeComparison::soften(diag::RuleId rule) {
+  if (!mismatches_.empty() && mismatches_.back().rule == rule) mismatches_.back().severity = diag::Severity::kWarning;
+}
+
 void RecipeComparison::report() {
   for (const Mismatch& m : mismatches_) {
     diag::Diagnostic d = finding(
@@ -131,6 +69,7 @@ void RecipeComparison::report() {
                     m.more == 0 ? "" : fmt::format(", and so in {} more recipe{}", m.more, m.more == 1 ? "" : "s")),
         "change the matrix entry or the recipe so that both say the same");
     d.notes.push_back({"the recipe says so here", m.file->document->span(m.recipe_where)});
+    if (m.severity == diag::Severity::kWarning) d.severity = m.severity;
     out_.add(std::move(d));
   }
 }
@@ -176,6 +115,9 @@ void RecipeComparison::compare_identity() {
     compare_image(recipe.model->container, "model.container");
     compare_text(rule::binding_precision_mismatch, "precision", entry_.precision, recipe.model->precision,
                  "model.precision");
+    // "mxfp4" is a kind of "fp4": the words differ, the width does not.
+    if (entry_.precision && recipe.model->precision && recipe.model->precision->ends_with(*entry_.precision))
+      soften(rule::binding_precision_mismatch);
     compare_repository(recipe.model->path, "model.path");
   }
   if (!recipe.identity) return;
@@ -295,7 +237,10 @@ void RecipeComparison::compare_size(const BoundGroup& group, const Integer& ours
 void RecipeComparison::compare_flags(const BoundGroup& group, const EngineFlags& flags) {
   // vLLM splits the ranks of data-parallel attention between the two sizes; entries state their product as tp.
   const int64_t ranks = flags.tp.value_or(1) * flags.dp.value_or(1);
-  const bool product = flags.engine == Engine::kVllm && group.tp.value_or(1) == ranks;
+  // SGLang's context parallelism splits the ranks of its tp, which entries state as a factor of their own.
+  const int64_t entry_ranks = group.tp.value_or(1) * group.pcp.value_or(1);
+  const bool product = (flags.engine == Engine::kVllm && group.tp.value_or(1) == ranks) ||
+                       (flags.engine == Engine::kSglang && entry_ranks == flags.tp.value_or(1));
   if (!product) compare_size(group, group.tp, flags.tp, "tp");
   compare_size(group, group.pp, flags.pp, "pp");
   compare_size(group, group.dcp, flags.dcp, "dcp-size");

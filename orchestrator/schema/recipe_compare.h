@@ -9,37 +9,9 @@
 #include "orchestrator/schema/checkout.h"
 #include "orchestrator/schema/engine_flags.h"
 #include "orchestrator/schema/points.h"
+#include "orchestrator/schema/recipe_roles.h"
 
 namespace sweep::schema {
-
-// One point bound to one recipe variant.
-struct BoundRecipe {
-  const PointView* view = nullptr;
-  const RecipeFile* file = nullptr;
-  const RecipeVariant* variant = nullptr;
-  yaml::Range reference;       // where the entry names the recipe
-  bool from_settings = false;  // by CONFIG_FILE in additional-settings, whose recipe chooses the concurrencies
-};
-
-// A group of workers as the entry describes it, and the flags of the role that runs it.
-struct BoundGroup {
-  Integer num_worker, tp, pp, dcp, pcp, ep;
-  Boolean dp_attn;
-  yaml::Range where;
-  std::string path;
-  Role role = Role::kAggregated;
-
-  int64_t gpus_per_worker() const { return tp.value_or(1) * pp.value_or(1) * pcp.value_or(1); }
-};
-
-bool is_disaggregated(const Recipe& recipe);
-
-// The groups of a point in the roles of its recipe. An aggregated recipe of a multi-node entry serves its prefill
-// group; the decode group then has no worker.
-std::vector<BoundGroup> groups_of(const BoundRecipe& bound);
-
-// The role whose engine verifies drafts.
-Role decoding_role(const BoundRecipe& bound);
 
 // Compares all points of one entry. The same disagreement with several recipes is reported once.
 class RecipeComparison {
@@ -59,9 +31,11 @@ class RecipeComparison {
     const RecipeFile* file;
     yaml::Range recipe_where;
     size_t more = 0;  // further recipes with the same disagreement
+    diag::Severity severity = diag::Severity::kError;
   };
 
   void add(Mismatch mismatch);
+  void soften(diag::RuleId rule);  // the one added last
   void compare_text(diag::RuleId rule, std::string_view field_name, const Text& ours, const Text& theirs,
                     std::string_view recipe_field);
   void compare_identity();

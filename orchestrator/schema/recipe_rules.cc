@@ -78,12 +78,31 @@ class RecipeCheck {
     if (!r.prefill_nodes.stated() && !r.decode_nodes.stated())
       report(rule::recipe_topology, r.where, "resources", "neither \"prefill_nodes\" nor \"decode_nodes\" is stated",
              "state the nodes of each role");
+    if (may_colocate()) return check_all_nodes(r);
     const bool shares_nodes = r.decode_nodes && *r.decode_nodes == 0;
     check_role("prefill", r.prefill_nodes, r.prefill_nodes.value_or(0), r.prefill_workers, r.gpus_per_prefill, r);
     if (!shares_nodes)
       check_role("decode", r.decode_nodes, r.decode_nodes.value_or(0), r.decode_workers, r.gpus_per_decode, r);
     else if (r.gpus_per_prefill && r.gpus_per_decode && r.prefill_nodes)
       check_shared_nodes(r);
+  }
+
+  // vLLM's workers of both roles may share nodes.
+  bool may_colocate() const {
+    return is_true(child(tree_, {"backend", "allow_prefill_decode_colocation"})) ||
+           is_true(child(tree_, {"backend", "allow_prefill_decode_colocation_across_nodes"}));
+  }
+
+  void check_all_nodes(const RecipeResources& r) {
+    if (!r.gpus_per_prefill || !r.gpus_per_decode) return;
+    const int64_t needed =
+        *r.gpus_per_prefill * r.prefill_workers.value_or(1) + *r.gpus_per_decode * r.decode_workers.value_or(1);
+    const int64_t there =
+        (r.prefill_nodes.value_or(0) + r.decode_nodes.value_or(0)) * r.gpus_per_node.value_or(kDefaultGpusPerNode);
+    if (needed > there)
+      report(rule::recipe_topology, r.where, "resources",
+             fmt::format("prefill and decode workers need {} GPUs, all nodes have {}", needed, there),
+             "add nodes, or use fewer GPUs or workers");
   }
 
   void check_shared_nodes(const RecipeResources& r) {

@@ -20,7 +20,7 @@ constexpr double kMostRanks = 4096;
 constexpr double kMostMultiple = 1'000'000;
 
 Shape texts() {
-  return map(any_text());
+  return map(any_text()).or_null();
 }
 
 const ObjectShape& model_shape() {
@@ -109,7 +109,7 @@ const ObjectShape& frontend_shape() {
                                   unbound("nginx_session_affinity", boolean(), "keep sessions on one frontend"),
                                   unbound("nginx_session_affinity_header", text(), "header that names the session"),
                                   unbound("nginx_keepalive_timeout", text(), "how long connections stay open"),
-                                  unbound("args", map(free_form()), "arguments of the frontend"),
+                                  unbound("args", map(free_form()).or_null(), "arguments of the frontend"),
                                   unbound("env", texts(), "environment of the frontend"),
                                   unbound("ctx_router", free_form(), "router of context servers"),
                                   unbound("gen_router", free_form(), "router of generation servers"),
@@ -181,6 +181,7 @@ const ObjectShape& benchmark_shape() {
        unbound("aiperf_package", text(), "AIPerf package"),
        unbound("aiperf_args", free_form(), "AIPerf arguments"),
        unbound("export_node_metrics", boolean(), "export node metrics"),
+       unbound("aiperf_server_metrics", boolean(), "AIPerf reads the servers' metrics"),
        unbound("slow_down_sleep_time", number(0), "slow-down of decode workers"),
        unbound("slow_down_wait_time", number(0), "wait before the slow-down")}};
   return shape;

@@ -17,7 +17,7 @@ using diag::RuleId;
 namespace rule = diag::rule;
 
 // A binary file must not produce a diagnostic per byte, nor one with Windows line ends a diagnostic per line: the first
-// one is shown, the others are counted. Tabs are looked for one by one.
+// one is shown, the others are counted. Tabs are looked for one by one, in files that are text.
 constexpr uint32_t kMostTabs = 10;
 constexpr uint32_t kMostOthers = 1;
 constexpr char32_t kInvalid = 0xFFFFFFFF;
@@ -66,7 +66,9 @@ class Reporter {
   Reporter(const Document& document, diag::Diagnostics& out) : document_(document), out_(out) {}
 
   ~Reporter() {
+    const bool binary = found_.contains(rule::yaml_not_utf8) || found_.contains(rule::yaml_control_character);
     for (auto& [rule, found] : found_) {
+      if (binary) found.shown.resize(1, found.shown.front());
       const size_t more = found.count - found.shown.size();
       if (more != 0)
         found.shown.back().notes.push_back(

@@ -2,6 +2,7 @@
 #include "orchestrator/base/file.h"
 #include "orchestrator/schema/json_schema.h"
 #include "orchestrator/schema/reference.h"
+#include "orchestrator/yaml/parse.h"
 #include "tests/golden/golden.h"
 #include "tests/support/catch.h"
 
@@ -62,4 +63,30 @@ TEST_CASE("reference: the committed pages are up to date") {
     REQUIRE(page.has_value());
     testing::check_golden(kSource / name, renewed(*page, kinds));
   }
+}
+
+TEST_CASE("reference: our own files name the schema of their kind for editors") {
+  constexpr std::string_view kModeline = "# yaml-language-server: $schema=";
+  size_t count = 0;
+  for (const char* folder : {"matrix", "recipes"}) {
+    for (const auto& item : fs::recursive_directory_iterator(kSource / folder)) {
+      if (item.path().extension() != ".yaml") continue;
+      ++count;
+      INFO(item.path().string());
+      const auto text = base::read_file(item.path());
+      REQUIRE(text.has_value());
+      const std::string line = text->substr(0, text->find('\n'));
+      REQUIRE(line.starts_with(kModeline));
+      const fs::path schema = item.path().parent_path() / line.substr(kModeline.size());
+      diag::Diagnostics out;
+      const auto document = yaml::parse("x.yaml", *text, out);
+      REQUIRE(document != nullptr);
+      const auto kind = schema::find_kind(document->root(), item.path().string());
+      REQUIRE(kind.has_value());
+      CHECK(
+          fs::weakly_canonical(schema) ==
+          fs::weakly_canonical(kSource / "matrix/schema" / (std::string(schema::choice_name(*kind)) + ".schema.json")));
+    }
+  }
+  CHECK(count > 5);
 }

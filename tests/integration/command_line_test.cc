@@ -1,4 +1,5 @@
 // What a person or a workflow types.
+#include "orchestrator/base/file.h"
 #include "tests/integration/small_checkout.h"
 #include "tests/support/catch.h"
 
@@ -41,6 +42,64 @@ TEST_CASE("command line: explain knows every rule that diagnostics name") {
   CHECK(contains(unknown.output, "did you mean \"judge/acceptance\""));
   const Ran list = checkout.sweepctl({"explain", "--list", "--format", "json"});
   CHECK(nlohmann::json::parse(list.output).size() > 50);
+}
+
+TEST_CASE("command line: explain shows a wrong and a right example") {
+  const SmallCheckout checkout;
+  const Ran text = checkout.sweepctl({"explain", "matrix/draft-tokens"});
+  CHECK(contains(text.output, "Wrong, in a search space:"));
+  CHECK(contains(text.output, "Right:"));
+  const Ran json = checkout.sweepctl({"explain", "matrix/draft-tokens", "--format", "json"});
+  CHECK(nlohmann::json::parse(json.output)["example"]["bad"].is_string());
+}
+
+TEST_CASE("command line: schema prints JSON Schema, or the reference page") {
+  const SmallCheckout checkout;
+  const Ran schema = checkout.sweepctl({"schema", "matrix"});
+  CHECK(schema.code == 0);
+  CHECK(nlohmann::json::parse(schema.output)["$schema"] == "http://json-schema.org/draft-07/schema#");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"schema", "recipe", "--markdown"}, {"schema", "recipe", "--format", "markdown"}}) {
+    const Ran page = checkout.sweepctl(arguments);
+    CHECK(page.code == 0);
+    CHECK(contains(page.output, "| field | value | default | meaning |"));
+  }
+  CHECK(checkout.sweepctl({"schema", "matrx"}).code == 2);
+  CHECK(checkout.sweepctl({"schema"}).code == 2);
+}
+
+TEST_CASE("command line: SARIF is a format of validate, and of nothing else") {
+  const SmallCheckout checkout;
+  checkout.edit("matrix/embedded.yaml", "length: 5.7", "length: 9");
+  const Ran sarif = checkout.sweepctl({"validate", "--format", "sarif"});
+  CHECK(sarif.code == 1);
+  CHECK(nlohmann::json::parse(sarif.output)["runs"][0]["results"][0]["ruleId"] == "acceptance/out-of-range");
+  const Ran plan = checkout.sweepctl({"plan", "--format", "sarif"});
+  CHECK(plan.code == 2);
+  CHECK(contains(plan.output, "--format sarif is a format of `sweepctl validate` only"));
+  CHECK(checkout.sweepctl({"validate", "--format", "markdown"}).code == 2);
+}
+
+TEST_CASE("command line: bash completes sub-commands, options and their words") {
+  const SmallCheckout checkout;
+  const auto completed = [&](const std::string& words, int current) {
+    const std::string script = SWEEPCTL_PROGRAMS "/sweepctl completion bash";
+    exec::CommandSpec bash{.argv = {"bash", "-c",
+                                    "eval \"$(" + script + ")\"; COMP_WORDS=(" + words + "); COMP_CWORD=" +
+                                        std::to_string(current) + "; _sweepctl; echo \"${COMPREPLY[@]}\""},
+                           .output = checkout.root() / "completed.txt"};
+    std::filesystem::remove(bash.output);  // runs append
+    REQUIRE(exec::run(bash, std::chrono::minutes(1), {}).value().ok());
+    return base::read_file(bash.output).value();
+  };
+  CHECK(completed("sweepctl valid", 1) == "validate\n");
+  CHECK(contains(completed("sweepctl plan full", 2), "full-sweep"));
+  CHECK(completed("sweepctl validate --kind mat", 3) == "matrix\n");
+  CHECK(completed("sweepctl schema res", 2) == "result\n");
+  CHECK(completed("sweepctl explain matrix/draft", 2) == "matrix/draft-tokens\n");
+  CHECK(contains(completed("sweepctl validate --form", 2), "--format"));
+  CHECK(checkout.sweepctl({"completion", "tcsh"}).code == 2);
+  for (const char* shell : {"zsh", "fish"}) CHECK(checkout.sweepctl({"completion", shell}).code == 0);
 }
 
 TEST_CASE("command line: validate writes JSON or annotations when asked") {

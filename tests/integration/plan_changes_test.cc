@@ -99,9 +99,10 @@ TEST_CASE("plan changes: history that changed is refused, blank lines and layout
   const GitRepository repository;
   write_peer_layout(repository);
   const std::string log = base::read_file(repository / "perf-changelog.yaml").value();
-  repository.write("perf-changelog.yaml", replaced(log, "  - x", "  - y") + "\n" + log_entry("n"));
+  repository.write("perf-changelog.yaml", replaced(log, "  - a", "  - n") + "\n" + log_entry("'*'"));
   const Answer changed = sweepctl(repository.path(), {"plan", "changes", "--base", "main"});
   CHECK(changed.code == 1);
+  INFO(changed.err);
   CHECK(contains(changed.err, "[changelog/entry-changed]"));
   repository.write("perf-changelog.yaml", log + log_entry("a"));
   CHECK(sweepctl(repository.path(), {"plan", "changes", "--base", "main"}).code == 0);

@@ -52,7 +52,9 @@ size_t count(const Verdict& verdict, ChangeKind kind) {
 
 TEST_CASE("compare: equal revisions and plain additions are taken in silence") {
   CHECK(judge(kA, kA).accepted);
-  for (const std::string& head : {kA + "\n" + kNew, kA + "\n" + kNew + "\n" + kNew}) {
+  const std::string one = kA + "\n" + kNew;
+  const std::string two = one + "\n" + kNew;
+  for (const std::string& head : {one, two}) {
     const Verdict verdict = judge(kA, head);
     CHECK(verdict.accepted);
     CHECK(verdict.rules.empty());
@@ -115,9 +117,10 @@ TEST_CASE("compare: an entry that says something else is changed, whatever part 
   const std::string other_text = entry("a", pull(1), "y");
   const std::string other_key = entry("a2", pull(1));
   const std::string more_fields = kA + "  append-only: false\n";
+  const std::string rest = "\n" + kB;
   for (const std::string& head : {other_text, other_key, more_fields}) {
     INFO(head);
-    const Verdict verdict = judge(kA + "\n" + kB, head + "\n" + kB);
+    const Verdict verdict = judge(kA + rest, head + rest);
     CHECK(verdict.rules == Rules{"changelog/entry-changed"});
     CHECK(verdict.items[0].path == "[0]");
   }

@@ -17,27 +17,6 @@ Slugs warnings_of(const std::string& matrix, const plan::FullSweep& options = {}
 
 }  // namespace
 
-TEST_CASE("rows: a point that is given twice is reported with both places") {
-  CHECK(warnings_of(kMatrix) == Slugs{});
-  const std::string again = std::string("      - { tp: 8, ep: 8, conc-list: [16] }\n");
-  const auto rows = plan::full_sweep(small_checkout(with(kMatrix, kPoint, kPoint + again)), {});
-  REQUIRE(rows.diagnostics.warning_count() == 1);
-  const diag::Diagnostic& d = rows.diagnostics.items().front();
-  CHECK(diag::rule_info(d.rule).slug == "plan/duplicate-row");
-  CHECK(d.where->line == 15);
-  CHECK(d.path == "single.scenarios.fixed-seq-len[0].search-space[1]");
-  REQUIRE(d.notes.size() == 1);
-  CHECK(d.notes.front().where->line == 14);
-  CHECK(rows.count == 7);  // rows stay what they are
-}
-
-TEST_CASE("rows: different rows with one result name are reported") {
-  std::string twin = std::string(kMatrix).substr(0, std::string(kMatrix).find("    agentic-coding:"));
-  twin = with(with(twin, "single:", "twin:"), "img:1", "img:3");
-  CHECK(warnings_of(twin + kMatrix) == Slugs{"plan/result-name", "plan/result-name", "plan/result-name"});
-  CHECK(warnings_of(with(twin, "precision: fp8", "precision: fp4") + kMatrix) == Slugs{});
-}
-
 TEST_CASE("rows: a limit that becomes a concurrency is reported once, with its count") {
   CHECK(warnings_of(kMatrix, {.max_conc = 64}) == Slugs{});
   CHECK(warnings_of(kMatrix, {.max_conc = 32}) == Slugs{});  // cuts a list down

@@ -6,6 +6,7 @@
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/diag/rules/schema.h"
 #include "tests/support/catch.h"
+#include "tests/support/test_dir.h"
 
 using namespace sweep;
 using diag::RuleId;
@@ -59,6 +60,24 @@ TEST_CASE("validate: a huge file is refused without being read") {
   CHECK(has(schema::validate_paths(folder.path(), {folder.path() / "big.yaml"}).diagnostics, rule::file_too_large));
 }
 
+TEST_CASE("validate: of a run folder only the result is judged, however the folder is named") {
+  Folder folder;
+  const auto result = base::read_file(fs::path(SWEEP_SOURCE_DIR) / "tests/golden/validate/ok/result-verdict.json");
+  REQUIRE(result.has_value());
+  folder.write("run/result.json", *result);
+  folder.write("run/weights.json", "{\"schema_version\": 1, \"files\": []}");
+  folder.write("run/attempt-1/engine.json", "{\"schema_version\": 1, \"name\": \"embedded\"}");
+  for (const char* name : {"run", "run/", "."}) {
+    const auto validation = schema::validate_paths(folder.path(), {folder.path() / name});
+    CHECK(validation.files == 1);
+    CHECK(validation.diagnostics.empty());
+  }
+  folder.write("run/result.json", result->substr(0, result->size() - 3) + ", \"extra\": 1}");
+  const auto broken = schema::validate_paths(folder.path(), {folder.path() / "run/"});
+  REQUIRE(has(broken.diagnostics, rule::schema_unknown_field));
+  CHECK(broken.diagnostics.items().front().where->file == (folder.path() / "run/result.json").string());
+}
+
 TEST_CASE("validate: --kind overrides what the content looks like") {
   Folder folder;
   folder.write("x.yaml", "labels: { a: [b] }\n");
@@ -109,4 +128,22 @@ TEST_CASE("validate: a matrix file and one recipe named together are bound") {
   REQUIRE(both.diagnostics.items().size() == 1);
   CHECK(both.diagnostics.items()[0].rule == rule::binding_image_mismatch);
   CHECK(schema::validate_paths(folder.path(), {folder.path() / "m.yaml"}).diagnostics.empty());
+}
+
+TEST_CASE("validate: files of another project are held to their rules, not to this checkout's policy") {
+  const sweep::test::TestDir own;
+  const sweep::test::TestDir other;
+  own.write("matrix/runners.yaml", "labels: { h200: [h200_0] }\n");
+  own.write("recipes/r.yaml",
+            "name: r\nmodel: { path: m, container: c, precision: fp8 }\nresources: { gpu_type: h200 }\n");
+  const std::string entry =
+      "e:\n  image: none\n  model: deepseek-ai/DeepSeek-V4-Pro\n  model-prefix: p\n  precision: fp8\n  framework: "
+      "vllm\n"
+      "  runner: far\n  multinode: false\n  scenarios: { fixed-seq-len: [{ isl: 1, osl: 1, search-space: [{ tp: 8, "
+      "conc-list: [1] }] }] }\n";
+  const auto inside = schema::validate_paths(own.path(), {own.write("matrix/x.yaml", entry)});
+  CHECK(inside.diagnostics.error_count() == 1);  // the runner
+  const auto outside = schema::validate_paths(own.path(), {other.write("x.yaml", entry)});
+  CHECK(outside.diagnostics.error_count() == 0);
+  CHECK(outside.diagnostics.warning_count() == 1);
 }

@@ -62,7 +62,7 @@ TEST_CASE("scalar: booleans are true and false only") {
 
 TEST_CASE("scalar: unquoted text that some reader takes for something else is refused") {
   for (const char* bad :
-       {"1.10", "8", "0x10", "1e3", "yes", "Off", "TRUE", "2026-08-21", "8:00:00", "-1", ".5", "1_000", ".inf"}) {
+       {"1.10", "8", "0x10", "1e3", "yes", "Off", "TRUE", "2026-08-21", "8:00:00", "-1", ".5", "1_000", ".inf", "="}) {
     INFO(bad);
     CHECK_FALSE(yaml::decode_text(scalar(bad)).has_value());
     CHECK(yaml::decode_text(scalar(bad, true)).value() == bad);
