@@ -99,8 +99,12 @@ diag::Result<diag::Done> RevisionReader::add(const OptionalCommit& at, const Fil
   if (!texts) return diag::fail(std::move(texts).error());
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string& path = files[i].path;
-    to.push_back(
-        {prefix + path, folder_.empty() ? path : path.substr(folder_.size() + 1), std::move((*texts)[i]), kind});
+    // Files of the peer's layout, or named ones, have their own policy of research and acceptance.
+    to.push_back({.name = prefix + path,
+                  .path = folder_.empty() ? path : path.substr(folder_.size() + 1),
+                  .text = std::move((*texts)[i]),
+                  .kind = kind,
+                  .outside_root = kind.has_value() && !path.starts_with(in_tree("matrix/"))});
   }
   return diag::Done{};
 }

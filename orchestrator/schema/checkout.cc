@@ -104,6 +104,7 @@ Checkout load_matrix_files(const fs::path& root, const FileSelection& selection)
 
 Checkout load_texts(TextSelection selection) {
   Loader loader(".");
+  loader.assume_checkout();  // each text says itself whether it is outside
   for (SourceText& source : selection.targets) loader.add(std::move(source), Loader::Role::kTarget);
   for (SourceText& source : selection.context) loader.add(std::move(source), Loader::Role::kContext);
   return loader.finish(Loader::Settings::kNone);

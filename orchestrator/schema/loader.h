@@ -22,6 +22,9 @@ class Loader {
   void load(const std::filesystem::path& path, std::string name, Role role,
             std::optional<FileKind> kind = std::nullopt);
 
+  // The files to come are those of a checkout, whether or not the root on disk is one.
+  void assume_checkout() { is_checkout_ = true; }
+
   // The same for a file that is in memory.
   void add(SourceText source, Role role);
 
