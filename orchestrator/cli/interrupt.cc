@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 
 namespace sweep::cli {
 
@@ -34,9 +33,9 @@ Interrupt::Interrupt() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   watcher_ = std::jthread([this, signals](const std::stop_token& done) {
-    constexpr timespec kPoll{.tv_sec = 0, .tv_nsec = 50'000'000};
-    while (!done.stop_requested()) {
-      const int got = sigtimedwait(&signals, nullptr, &kPoll);
+    while (true) {
+      const int got = sigwaitinfo(&signals, nullptr);
+      if (done.stop_requested()) return;  // the signal was the destructor's
       if (got <= 0) continue;
       if (g_signal.exchange(got) != 0) _exit(code_of(got));
       source_.request_stop();
@@ -46,6 +45,7 @@ Interrupt::Interrupt() {
 
 Interrupt::~Interrupt() {
   watcher_.request_stop();
+  pthread_kill(watcher_.native_handle(), SIGTERM);
 }
 
 ExitCode Interrupt::exit_code() const {
