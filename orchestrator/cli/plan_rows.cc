@@ -72,7 +72,8 @@ ExitCode print_rows(const Context& context, const RowArguments& arguments, Expan
   if (refused || context.console.format() != Format::kJson) context.console.report(all, checkout->sources);
   if (refused) return ExitCode::kProblems;
   if (arguments.github.enabled) return hand_over(context, rows.buckets, arguments.github);
-  context.console.out(rows.json + "\n");
+  context.console.out(rows.json);
+  context.console.out("\n");
   return ExitCode::kGood;
 }
 

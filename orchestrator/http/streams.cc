@@ -1,6 +1,5 @@
 #include "orchestrator/http/streams.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -94,7 +93,7 @@ diag::Result<std::unique_ptr<Streams::State>> Streams::State::open(std::stop_tok
     return diag::fail(diag::rule::http_no_resources,
                       fmt::format("cannot watch connections: {}", std::generic_category().message(errno)));
   };
-  initialise_curl();
+  if (const auto loaded = load_libcurl(); !loaded) return diag::fail(loaded.error());
   base::FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.is_open()) return no_resources();
   base::FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -103,7 +102,7 @@ diag::Result<std::unique_ptr<Streams::State>> Streams::State::open(std::stop_tok
   event.events = EPOLLIN;
   event.data.fd = wake.get();
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0) return no_resources();
-  CURLM* multi = curl_multi_init();
+  CURLM* multi = libcurl().multi_init();
   if (multi == nullptr) return no_resources();
   return std::unique_ptr<State>(new State(multi, std::move(epoll), std::move(wake), std::move(stop)));
 }
@@ -118,17 +117,17 @@ Streams::State::State(CURLM* multi, base::FileDescriptor epoll, base::FileDescri
         // A full counter means that the wake-up is already pending.
         [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
       }) {
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &State::on_socket);
-  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, static_cast<void*>(this));
-  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &State::on_timer);
-  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, static_cast<void*>(this));
+  libcurl().multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &State::on_socket);
+  libcurl().multi_setopt(multi_, CURLMOPT_SOCKETDATA, static_cast<void*>(this));
+  libcurl().multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &State::on_timer);
+  libcurl().multi_setopt(multi_, CURLMOPT_TIMERDATA, static_cast<void*>(this));
 }
 
 Streams::State::~State() {
   for (auto& [id, stream] : streams_)
-    if (stream.added) curl_multi_remove_handle(multi_, stream.transfer->handle());
+    if (stream.added) libcurl().multi_remove_handle(multi_, stream.transfer->handle());
   streams_.clear();
-  curl_multi_cleanup(multi_);
+  libcurl().multi_cleanup(multi_);
 }
 
 int Streams::State::on_socket(CURL*, curl_socket_t socket, int what, void* self, void* socket_data) {
@@ -148,7 +147,7 @@ int Streams::State::on_socket(CURL*, curl_socket_t socket, int what, void* self,
     const int other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     if (::epoll_ctl(state.epoll_.get(), other, socket, &event) != 0) return -1;
   }
-  curl_multi_assign(state.multi_, socket, self);
+  libcurl().multi_assign(state.multi_, socket, self);
   return 0;
 }
 
@@ -172,8 +171,9 @@ Streams::Id Streams::State::start(Method method, Request request, StreamCallback
     endings_.push_back({id, stream.transfer->rejected()});
   } else if (stop_.stop_requested()) {
     endings_.push_back({id, stream.transfer->cancelled()});
-  } else if (curl_easy_setopt(stream.transfer->handle(), CURLOPT_PRIVATE, static_cast<void*>(&stream)) == CURLE_OK &&
-             curl_multi_add_handle(multi_, stream.transfer->handle()) == CURLM_OK) {
+  } else if (libcurl().easy_setopt(stream.transfer->handle(), CURLOPT_PRIVATE, static_cast<void*>(&stream)) ==
+                 CURLE_OK &&
+             libcurl().multi_add_handle(multi_, stream.transfer->handle()) == CURLM_OK) {
     stream.added = true;
     drive_timer();
   } else {
@@ -189,7 +189,7 @@ void Streams::State::cancel(Id id) {
 
 void Streams::State::drive(curl_socket_t socket, int events) {
   int running = 0;
-  curl_multi_socket_action(multi_, socket, events, &running);
+  libcurl().multi_socket_action(multi_, socket, events, &running);
 }
 
 void Streams::State::drive_timer() {
@@ -248,10 +248,10 @@ void Streams::State::expire() {
 
 void Streams::State::collect_finished() {
   int left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+  while (const CURLMsg* message = libcurl().multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
     char* owner = nullptr;
-    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner);
+    libcurl().easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner);
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): libcurl types its user pointer as text
     const auto& stream = *reinterpret_cast<const Stream*>(owner);
     endings_.push_back({stream.id, stream.transfer->failure(message->data.result)});
@@ -283,7 +283,7 @@ void Streams::State::end(Ending ending) {
   if (found == streams_.end()) return;  // ended twice in one round, such as cancelled and complete: the first counts
   Stream stream = std::move(found->second);
   streams_.erase(found);
-  if (stream.added) curl_multi_remove_handle(multi_, stream.transfer->handle());
+  if (stream.added) libcurl().multi_remove_handle(multi_, stream.transfer->handle());
   const bool began = stream.transfer->head().status != 0;
   if (began && !stream.head_given && stream.callbacks.head) stream.callbacks.head(stream.transfer->head());
   if (stream.callbacks.end)

@@ -35,24 +35,24 @@ std::string_view method_name(Method method) {
 class Url {
  public:
   explicit Url(const std::string& text) {
-    if (curl_url_set(url_, CURLUPART_URL, text.c_str(), 0) == CURLUE_OK) valid_ = true;
+    if (libcurl().url_set(url_, CURLUPART_URL, text.c_str(), 0) == CURLUE_OK) valid_ = true;
   }
   Url(const Url&) = delete;
   Url& operator=(const Url&) = delete;
-  ~Url() { curl_url_cleanup(url_); }
+  ~Url() { libcurl().url_cleanup(url_); }
 
   bool valid() const { return valid_; }
   std::string part(CURLUPart which) const {
     char* text = nullptr;
-    if (curl_url_get(url_, which, &text, 0) != CURLUE_OK) return {};
+    if (libcurl().url_get(url_, which, &text, 0) != CURLUE_OK) return {};
     std::string result(text);
-    curl_free(text);
+    libcurl().free(text);
     return result;
   }
-  void drop(CURLUPart which) { curl_url_set(url_, which, nullptr, 0); }
+  void drop(CURLUPart which) { libcurl().url_set(url_, which, nullptr, 0); }
 
  private:
-  CURLU* url_ = curl_url();
+  CURLU* url_ = libcurl().url();
   bool valid_ = false;
 };
 
@@ -72,15 +72,10 @@ std::string_view trim(std::string_view text) {
 
 template <class Value>
 void set(CURL* easy, CURLoption option, Value value) {
-  SWEEPCTL_CHECK(curl_easy_setopt(easy, option, value) == CURLE_OK);
+  SWEEPCTL_CHECK(libcurl().easy_setopt(easy, option, value) == CURLE_OK);
 }
 
 }  // namespace
-
-void initialise_curl() {
-  static const CURLcode kInitialised = curl_global_init(CURL_GLOBAL_ALL);
-  SWEEPCTL_CHECK(kInitialised == CURLE_OK);
-}
 
 std::string_view ReplyHead::header(std::string_view name) const {
   const auto found =
@@ -89,6 +84,7 @@ std::string_view ReplyHead::header(std::string_view name) const {
 }
 
 std::string display_url(const std::string& url) {
+  if (!load_libcurl()) return "(not a URL)";
   Url parsed(url);
   if (!parsed.valid()) return "(not a URL)";
   for (const CURLUPart secret :
@@ -99,16 +95,15 @@ std::string display_url(const std::string& url) {
 
 Transfer::Transfer(Method method, Request request, Receive receive)
     : method_(method), request_(std::move(request)), receive_(std::move(receive)) {
-  initialise_curl();
-  easy_ = curl_easy_init();
+  easy_ = libcurl().easy_init();
   SWEEPCTL_CHECK(easy_ != nullptr);
   started_ns_ = base::monotonic_ns();
   configure();
 }
 
 Transfer::~Transfer() {
-  curl_easy_cleanup(easy_);
-  curl_slist_free_all(header_list_);
+  libcurl().easy_cleanup(easy_);
+  libcurl().slist_free_all(header_list_);
 }
 
 void Transfer::configure() {
@@ -170,7 +165,7 @@ void Transfer::configure_url() {
 }
 
 bool Transfer::add_header_line(const std::string& line) {
-  curl_slist* extended = curl_slist_append(header_list_, line.c_str());
+  curl_slist* extended = libcurl().slist_append(header_list_, line.c_str());
   if (extended == nullptr) return false;
   header_list_ = extended;
   return true;
@@ -242,7 +237,7 @@ std::optional<diag::Diagnostic> Transfer::expired(int64_t now_ns) const {
 }
 
 std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
-  const std::string_view detail = error_text_[0] != '\0' ? error_text_.data() : curl_easy_strerror(code);
+  const std::string_view detail = error_text_[0] != '\0' ? error_text_.data() : libcurl().easy_strerror(code);
   const auto problem = [&](diag::RuleId rule, std::string help = {}) {
     return diag::make(rule, fmt::format("{}: {}", subject(), trim(detail)), std::move(help));
   };

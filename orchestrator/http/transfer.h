@@ -1,8 +1,6 @@
 // One request in the hands of libcurl. Internal to this module.
 #pragma once
 
-#include <curl/curl.h>
-
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -12,12 +10,10 @@
 #include <string_view>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/http/libcurl.h"
 #include "orchestrator/http/request.h"
 
 namespace sweep::http {
-
-// curl_global_init, once in the life of the process.
-void initialise_curl();
 
 class Transfer {
  public:

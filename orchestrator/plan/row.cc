@@ -175,10 +175,8 @@ void put(Row& row, std::string_view name, Row value) {
   row.get_ref<Row::object_t&>().std::vector<std::pair<const std::string, Row>>::emplace_back(name, std::move(value));
 }
 
-std::string row_text(const Row& row) {
-  std::string out;
+void append_text(std::string& out, const Row& row) {
   write(out, row, kPeerStyle);
-  return out;
 }
 
 std::string compact_text(const Row& row, std::span<const std::string_view> without) {

@@ -34,8 +34,8 @@ struct BuiltRow {
   std::string path() const;  // "KEY.scenarios.fixed-seq-len[0].search-space[1]"
 };
 
-// The peer's way of writing JSON: ", " and ": ", non-ASCII as \uXXXX.
-std::string row_text(const Row& row);
+// Appends a row in the peer's way of writing JSON: ", " and ": ", non-ASCII as \uXXXX.
+void append_text(std::string& out, const Row& row);
 
 // "1k1k", "8k1k", else "ISL_OSL".
 std::string length_text(int64_t isl, int64_t osl);

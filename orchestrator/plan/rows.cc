@@ -124,8 +124,13 @@ std::vector<std::string> test_runners_of(const MatrixEntry& entry, const Checkou
 MatrixRows text_of(RowList list, const RowFilter& filter) {
   MatrixRows result;
   result.count = list.rows.size();
+  constexpr size_t kUsualRowBytes = 640;
+  result.json.reserve(list.rows.size() * kUsualRowBytes + 2);
   result.json = "[";
-  for (const BuiltRow& built : list.rows) result.json += (result.json.size() > 1 ? ", " : "") + row_text(built.row);
+  for (const BuiltRow& built : list.rows) {
+    if (result.json.size() > 1) result.json += ", ";
+    append_text(result.json, built.row);
+  }
   result.json += "]";
   result.diagnostics = std::move(list.diagnostics);
   check_rows_left(list.rows, result.diagnostics);
