@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/cli/layout.h"
 #include "orchestrator/diag/rules/cli.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/pipeline/locations.h"
@@ -18,16 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Ours, then the peer's.
-constexpr const char* kFiles[] = {"changelog/perf-changelog.yaml", "perf-changelog.yaml"};
-constexpr const char* kMatrixFolders[] = {"matrix", "configs"};
-
 // The nearest folder from the current one upwards that has a changelog; it need not be a checkout of ours.
 std::optional<fs::path> folder_with_changelog() {
   std::error_code error;
   for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
     std::error_code ignored;
-    for (const char* name : kFiles)
+    for (const char* name : kChangelogFiles)
       if (fs::exists(folder / name, ignored)) return folder;
     if (folder == folder.parent_path()) break;
   }
@@ -71,8 +68,8 @@ ChangelogPlace find_changelog(const Context& context, const ChangelogOptions& op
     if (place.file.is_relative() && context.root && !fs::exists(place.file, ignored))
       place.file = *context.root / place.file;
   } else {
-    place.file = place.root / kFiles[0];
-    for (const char* name : kFiles)
+    place.file = place.root / kChangelogFiles[0];
+    for (const char* name : kChangelogFiles)
       if (!fs::exists(place.file, ignored) && fs::exists(place.root / name, ignored)) place.file = place.root / name;
   }
   place.matrix = options.config_files;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/cli/layout.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/pipeline/locations.h"
 #include "orchestrator/yaml/parse.h"
@@ -16,11 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using schema::FileKind;
 using OptionalCommit = std::optional<git::Commit>;
-
-// The peer reads its files in this order (InferenceX, utils/constants.py).
-constexpr const char* kPeerMatrix[] = {"configs/amd-master.yaml", "configs/nvidia-master.yaml"};
-constexpr const char* kPeerRunners = "configs/runners.yaml";
-constexpr const char* kChangelogs[] = {"changelog/perf-changelog.yaml", "perf-changelog.yaml"};
 
 }  // namespace
 
@@ -172,12 +168,12 @@ diag::Result<schema::Checkout> RevisionReader::load(const OptionalCommit& at, co
 }
 
 diag::Result<std::string> RevisionReader::find_changelog(const OptionalCommit& at) const {
-  for (const char* name : kChangelogs) {
+  for (const char* name : kChangelogFiles) {
     const auto found = find(at, {in_tree(name)});
     if (!found) return diag::fail(found.error());
     if (!found->empty()) return in_tree(name);
   }
-  return in_tree(kChangelogs[0]);
+  return in_tree(kChangelogFiles[0]);
 }
 
 }  // namespace sweep::cli
