@@ -43,6 +43,7 @@ function(sweep_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE sweep_settings sweep_warnings sweep_test_main ${arg_DEPS})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  set_target_properties(${name} PROPERTIES SWEEP_IS_TEST ON)
   catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_REGULAR_EXPRESSION "SKIPPED: " LABELS "${arg_LABELS}")
 endfunction()

@@ -5,9 +5,11 @@ target_include_directories(sweep_settings INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_definitions(sweep_settings INTERFACE SWEEPCTL_VERSION="${PROJECT_VERSION}")
 
 if(SWEEPCTL_SANITIZE)
-  # Light optimisation and line tables only: half the time of -O2 -g, and reports name the same lines.
+  # Light optimisation and line tables only: half the time of -O2 -g, and reports name the same lines. Tests are compiled
+  # once and run once: half the time again without any.
   target_compile_options(sweep_settings INTERFACE
-    "-fsanitize=${SWEEPCTL_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
+    "-fsanitize=${SWEEPCTL_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
+    $<IF:$<BOOL:$<TARGET_PROPERTY:SWEEP_IS_TEST>>,-O0,-O1> -g1)
   target_link_options(sweep_settings INTERFACE "-fsanitize=${SWEEPCTL_SANITIZE}")
 endif()
 

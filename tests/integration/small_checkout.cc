@@ -60,7 +60,10 @@ exec::CommandSpec SmallCheckout::command(std::vector<std::string> arguments) con
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   argv.insert(argv.end(), {"--root", root().string()});
   return {.argv = std::move(argv),
-          .environment = {{"SWEEPCTL_CACHE", SWEEPCTL_TEST_CACHE}, {"GITHUB_ACTIONS", ""}, {"GITHUB_STEP_SUMMARY", ""}},
+          .environment = {{"SWEEPCTL_CACHE", SWEEPCTL_TEST_CACHE},
+                          {"GITHUB_ACTIONS", ""},
+                          {"GITHUB_STEP_SUMMARY", ""},
+                          {"SWEEPCTL_ROOT", ""}},
           .output = root() / "output.txt"};
 }
 
