@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/recipe_rules.h"
 #include "orchestrator/schema/rules.h"
+#include "orchestrator/schema/settings.h"
 
 namespace sweep::schema {
 
@@ -79,7 +81,10 @@ void RecipeComparison::compare(const BoundRecipe& bound) {
   const Recipe& recipe = bound.variant->recipe;
   compare_identity();
   compare_engine();
-  if (recipe.resources) compare_gpu_type(*recipe.resources);
+  if (recipe.resources) {
+    compare_gpu_type(*recipe.resources);
+    compare_nodes(*recipe.resources);
+  }
   for (const BoundGroup& group : groups_of(bound)) compare_group(group);
   compare_speculation();
   if (bound.view->fixed != nullptr && recipe.benchmark) compare_benchmark(*bound.view->fixed);
@@ -160,6 +165,31 @@ void RecipeComparison::compare_gpu_type(const RecipeResources& resources) {
        .field = "\"resources.gpu_type\"",
        .file = bound_->file,
        .recipe_where = resources.gpu_type.where});
+}
+
+// Sizes of the allocation that an entry hands to the launcher beside the recipe.
+void RecipeComparison::compare_nodes(const RecipeResources& resources) {
+  struct Count {
+    std::string_view key;
+    const Integer& theirs;
+    std::string_view field;
+  };
+  const std::array<Count, 3> counts{{{"PREFILL_NODES", resources.prefill_nodes, "prefill_nodes"},
+                                     {"DECODE_NODES", resources.decode_nodes, "decode_nodes"},
+                                     {"GPUS_PER_NODE", resources.gpus_per_node, "gpus_per_node"}}};
+  const std::vector<Setting> settings = settings_of(*bound_->view);
+  for (const Count& count : counts) {
+    const Setting* ours = find_setting(settings, count.key);
+    if (ours == nullptr || !count.theirs || ours->value == std::to_string(*count.theirs)) continue;
+    add({.rule = rule::binding_node_count_mismatch,
+         .where = ours->where,
+         .path = ours->path,
+         .ours = fmt::format("\"{}\" is {}", count.key, ours->value),
+         .theirs = fmt::format("is {}", *count.theirs),
+         .field = fmt::format("\"resources.{}\"", count.field),
+         .file = bound_->file,
+         .recipe_where = count.theirs.where});
+  }
 }
 
 void RecipeComparison::compare_worker_count(const BoundGroup& group, const Integer& theirs, std::string_view field) {

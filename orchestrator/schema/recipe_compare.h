@@ -42,6 +42,7 @@ class RecipeComparison {
   void compare_repository(const Text& text, std::string_view recipe_field);
   void compare_engine();
   void compare_gpu_type(const RecipeResources& resources);
+  void compare_nodes(const RecipeResources& resources);
   void compare_group(const BoundGroup& group);
   void compare_worker_count(const BoundGroup& group, const Integer& theirs, std::string_view field);
   void compare_gpus(const BoundGroup& group);
