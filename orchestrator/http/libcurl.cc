@@ -57,8 +57,8 @@ Loaded load() {
 }
 
 const Loaded& loaded() {
-  static const Loaded kLoaded = load();
-  return kLoaded;
+  static const Loaded once = load();
+  return once;
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ using schema::ScenarioKind;
 constexpr std::string_view kOtherwise = "an append-only change adds points only: undo this, or drop \"append-only\"";
 
 const yaml::Node& written(const MatrixEntry& entry) {
-  static const yaml::Node kNothing;
+  static const yaml::Node nothing;
   const yaml::Node* node = entry.document->root().find(entry.key);
-  return node == nullptr ? kNothing : *node;
+  return node == nullptr ? nothing : *node;
 }
 
 const yaml::Node* scenarios_of(const MatrixEntry& entry) {

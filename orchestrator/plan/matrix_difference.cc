@@ -88,9 +88,9 @@ class EntryDifference {
   }
 
   void add(const RecipeGroup* before, const RecipeGroup* after, const std::vector<Difference>& fields) {
-    static const Concurrencies kNone;
-    const Concurrencies& old = before == nullptr ? kNone : before->concurrencies;
-    const Concurrencies& now = after == nullptr ? kNone : after->concurrencies;
+    static const Concurrencies none;
+    const Concurrencies& old = before == nullptr ? none : before->concurrencies;
+    const Concurrencies& now = after == nullptr ? none : after->concurrencies;
     const BuiltRow& row = *(after == nullptr ? before : after)->first;
     RecipeChange change{row.entry->key, recipe_text(row), minus(now, old), minus(old, now), {}, {}};
     if (!fields.empty()) change.changed = common(now, old);

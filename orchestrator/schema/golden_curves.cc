@@ -44,12 +44,12 @@ GoldenCurves::GoldenCurves(const std::vector<AcceptanceCurve>& curves) : curves_
 }
 
 const std::vector<const AcceptanceCurve*>& GoldenCurves::related(const MatrixEntry& entry) const {
-  static const std::vector<const AcceptanceCurve*> kNone;
+  static const std::vector<const AcceptanceCurve*> none;
   for (const std::string& name : curve_names_of(entry)) {
     const auto found = by_model_.find(without_format(name));
     if (found != by_model_.end()) return found->second;
   }
-  return kNone;
+  return none;
 }
 
 std::vector<GoldenCurves::Value> GoldenCurves::values(const MatrixEntry& entry, int64_t draft_tokens) const {

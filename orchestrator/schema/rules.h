@@ -1,5 +1,3 @@
-struct BoundRecipe;
-
 // Cross-field rules. Each reports all that it finds; none stops another. `views` are the entry's points.
 #pragma once
 
@@ -11,6 +9,8 @@ struct BoundRecipe;
 #include "orchestrator/schema/points.h"
 
 namespace sweep::schema {
+
+struct BoundRecipe;
 
 // Rules over the fields of one matrix entry.
 void check_entry(const MatrixEntry& entry, const std::vector<PointView>& views, diag::Diagnostics& out);
