@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "orchestrator/diag/terminal_text.h"
+
 namespace sweep::report {
 
 namespace {
@@ -10,15 +12,10 @@ bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u;
 }
 
-// Columns on a terminal: characters from U+1100 on (those of three and more bytes that scripts with wide letters use)
-// take two.
+// Columns on a terminal.
 size_t width_of(std::string_view text) {
   size_t width = 0;
-  for (const char c : text) {
-    if (is_continuation(c)) continue;
-    const auto lead = static_cast<unsigned char>(c);
-    width += lead >= 0xE3u && lead != 0xEFu ? 2 : 1;
-  }
+  for (const diag::Cell& cell : diag::cells_of(text)) width += cell.width;
   return width;
 }
 
