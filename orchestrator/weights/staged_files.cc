@@ -114,4 +114,8 @@ std::vector<StagedFile> list_staged(const fs::path& dir, diag::Diagnostics& diag
   return std::move(lister).files();
 }
 
+Staging stage(const fs::path& dir, const Pin&, diag::Diagnostics& diagnostics) {
+  return {.layout = Layout::kPlain, .root = dir, .files = list_staged(dir, diagnostics)};
+}
+
 }  // namespace sweep::weights

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/weights/layout.h"
+#include "orchestrator/weights/pin.h"
 
 namespace sweep::weights {
 
@@ -19,5 +21,14 @@ struct StagedFile {
 // Regular files, and links to regular files inside the folder, by path. Links that lead outside, dangling links and
 // special files are reported and left out. Links to folders are not followed. .cache/ and .git/ at the top are skipped.
 std::vector<StagedFile> list_staged(const std::filesystem::path& dir, diag::Diagnostics& diagnostics);
+
+struct Staging {
+  Layout layout = Layout::kPlain;
+  std::filesystem::path root;  // the folder that holds the model's files
+  std::vector<StagedFile> files;
+};
+
+// The files that lie in `dir` for a pin.
+Staging stage(const std::filesystem::path& dir, const Pin& pin, diag::Diagnostics& diagnostics);
 
 }  // namespace sweep::weights
