@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/weights/pin.h"
 
 namespace sweep::weights {
 
@@ -28,14 +29,45 @@ enum class FileStatus : uint8_t {
 std::string_view file_status_name(FileStatus status);  // "ok", "missing", "size-mismatch", ...
 std::optional<FileStatus> parse_file_status(std::string_view text);
 
+// How the content of a file is known.
+enum class Proof : uint8_t {
+  kNone,    // it is not: missing, unreadable, changed while it was read, or not looked at
+  kHashed,  // every byte was read
+  kCached,  // hashed before, and the file's stamp is the same since
+};
+std::string_view proof_name(Proof proof);  // "none", "hashed", "cached"
+std::optional<Proof> parse_proof(std::string_view text);
+
+// What a file system changes when a file is replaced or written.
+struct Stamp {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t mtime_ns = 0;  // since 1970
+  int64_t ctime_ns = 0;
+
+  friend bool operator==(const Stamp&, const Stamp&) = default;
+};
+
 struct FileReport {
   std::string path;
   std::optional<uint64_t> size;       // as found
   std::optional<std::string> sha256;  // as found
   FileStatus status = FileStatus::kNotChecked;
+  std::optional<std::string> git_blob = {};  // as found, where it was computed
+  Proof proof = Proof::kNone;
+  std::optional<Stamp> stamp = {};  // when its content was read
+  // What the pin says, where that is not what was found.
+  std::optional<uint64_t> expected_size = {};
+  std::optional<std::string> expected_sha256 = {};
+  std::optional<std::string> expected_git_blob = {};
 
   friend bool operator==(const FileReport&, const FileReport&) = default;
 };
+
+// Sets what the pin says where that is not what was found.
+void note_expected(FileReport& file, const PinnedFile& pinned);
+
+inline constexpr std::string_view kPlainLayout = "plain";
 
 struct Report {
   std::string model;
@@ -47,13 +79,21 @@ struct Report {
   uint64_t bytes_cached = 0;      // known from before, the files being unchanged
   double seconds = 0;             // wall clock
   diag::Diagnostics findings;     // in a stable order
+  std::string host = {};          // where the folder is; empty in reports that do not say
+  std::string layout{kPlainLayout};
+  std::string pin_sha256 = {};  // pin_digest of the pin; empty in reports that do not say
+  uint64_t bytes_cached = 0;    // of files with Proof::kCached
 };
 
-// {"schema_version","model","revision","verified","cancelled","files":[{"path","size","sha256","status"}],"bytes",
-//  "seconds","findings":[diagnostics],"errors","warnings"}
+// {"schema_version","host","model","revision","pin_sha256","layout","verified","cancelled","files":[{"path","size",
+//  "sha256","git_blob","status","proof","expected_size","expected_sha256","expected_git_blob","stamp":{"device","inode",
+//  "mtime_ns","ctime_ns"}}],"bytes","bytes_cached","seconds","findings":[diagnostics],"errors","warnings"}
+// What is not known is null; the fields named expected_ and the stamp are there only where they are set.
 nlohmann::json to_json(const Report& report);
 
-// The findings come back as rule, severity, message, help and path.
+// Reads a report of this version, with or without the fields that came later (host, pin_sha256, layout, git_blob,
+// proof, bytes_cached); further fields are not looked at. The findings come back as rule, severity, message, help and
+// path. Digests are well-formed and no file is listed twice.
 diag::Result<Report> report_from_json(const nlohmann::json& json);
 
 }  // namespace sweep::weights
