@@ -76,7 +76,6 @@ struct Report {
   bool cancelled = false;
   std::vector<FileReport> files;  // by path; extra files included
   uint64_t bytes = 0;             // hashed
-  uint64_t bytes_cached = 0;      // known from before, the files being unchanged
   double seconds = 0;             // wall clock
   diag::Diagnostics findings;     // in a stable order
   std::string host = {};          // where the folder is; empty in reports that do not say
