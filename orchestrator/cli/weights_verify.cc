@@ -7,6 +7,7 @@
 
 #include "orchestrator/cli/command.h"
 #include "orchestrator/cli/terminal_progress.h"
+#include "orchestrator/pipeline/locations.h"
 #include "orchestrator/weights/pin.h"
 #include "orchestrator/weights/verify.h"
 
@@ -18,6 +19,7 @@ struct VerifyOptions {
   std::string folder;
   std::string pin;
   unsigned threads = 0;
+  bool no_cache = false;
 };
 
 ExitCode verify(const Context& context, const VerifyOptions& options) {
@@ -32,6 +34,7 @@ ExitCode verify(const Context& context, const VerifyOptions& options) {
   const weights::Report report =
       weights::verify(options.folder, *pin,
                       {.threads = options.threads,
+                       .cache_folder = options.no_cache ? std::nullopt : pipeline::user_cache(),
                        .progress =
                            [&](const weights::HashProgress& now) {
                              progress->advance(pipeline::Stage::kWeights, static_cast<int64_t>(now.bytes >> 20),
@@ -63,6 +66,7 @@ void add_weights_verify(CLI::App& weights_command, Action& action) {
   command->add_option("dir", options->folder, "The staged model")->required()->type_name("DIR");
   command->add_option("--pin", options->pin, "Pin file, as in matrix/models/")->required()->type_name("FILE");
   command->add_option("--threads", options->threads, "Files hashed at once; 0: one per core")->type_name("N");
+  command->add_flag("--no-cache", options->no_cache, "Read every byte, whatever was verified before");
   command->callback([options, &action] { action = [options](Context& context) { return verify(context, *options); }; });
 }
 
