@@ -80,10 +80,10 @@ bool read_digest(const json& object, const char* name, size_t digits, std::optio
                   }));
 }
 
-bool read_stamp(const json& object, std::optional<Stamp>& out) {
+bool read_stamp(const json& object, std::optional<uint64_t> size, std::optional<FileStamp>& out) {
   const json* value = member(object, "stamp");
   if (value == nullptr || value->is_null()) return true;
-  if (!value->is_object()) return false;
+  if (!value->is_object() || !size) return false;
   std::optional<uint64_t> device;
   std::optional<uint64_t> inode;
   const json* mtime = member(*value, "mtime_ns");
@@ -91,7 +91,7 @@ bool read_stamp(const json& object, std::optional<Stamp>& out) {
   if (!read(*value, "device", device) || !read(*value, "inode", inode) || !device || !inode || mtime == nullptr ||
       !mtime->is_number_integer() || ctime == nullptr || !ctime->is_number_integer())
     return false;
-  out = Stamp{.device = *device, .inode = *inode, .mtime_ns = *mtime, .ctime_ns = *ctime};
+  out = FileStamp{.device = *device, .inode = *inode, .size = *size, .mtime_ns = *mtime, .ctime_ns = *ctime};
   return true;
 }
 
@@ -119,7 +119,7 @@ std::optional<FileReport> file_from_json(const json& item) {
   FileReport file{.path = path->get<std::string>(), .size = {}, .sha256 = {}, .status = *parsed};
   if (!read(item, "size", file.size) || !read_digest(item, "sha256", kSha256Digits, file.sha256) ||
       !read_digest(item, "git_blob", kGitBlobDigits, file.git_blob) || !read_proof(item, file) ||
-      !read_stamp(item, file.stamp) || !read(item, "expected_size", file.expected_size) ||
+      !read_stamp(item, file.size, file.stamp) || !read(item, "expected_size", file.expected_size) ||
       !read_digest(item, "expected_sha256", kSha256Digits, file.expected_sha256) ||
       !read_digest(item, "expected_git_blob", kGitBlobDigits, file.expected_git_blob))
     return std::nullopt;
@@ -220,7 +220,7 @@ diag::Result<Report> report_from_json(const json& root) {
   const auto flag = [](const json& v) { return v.is_boolean(); };
   const auto list = [](const json& v) { return v.is_array(); };
   const json* version = member(root, "schema_version");
-  if (version != nullptr && version->is_number_unsigned() && version->get<uint64_t>() > kReportVersion)
+  if (version != nullptr && version->is_number_integer() && *version > kReportVersion)
     return diag::fail(
         diag::rule::file_malformed,
         fmt::format("the report has schema_version {}; this sweepctl reads {}", version->dump(), kReportVersion),
@@ -248,7 +248,7 @@ diag::Result<Report> report_from_json(const json& root) {
       !read_digest(root, "pin_sha256", kSha256Digits, pin) || !read(root, "bytes_cached", cached))
     return malformed("a field is of another type");
   report.host = host.value_or("");
-  report.layout = layout.value_or(std::string(kPlainLayout));
+  report.layout = layout.value_or(report.layout);
   report.pin_sha256 = pin.value_or("");
   report.bytes_cached = cached.value_or(0);
   std::set<std::string_view> paths;

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/weights/file_stamp.h"
+#include "orchestrator/weights/layout.h"
 #include "orchestrator/weights/pin.h"
 
 namespace sweep::weights {
@@ -38,16 +40,6 @@ enum class Proof : uint8_t {
 std::string_view proof_name(Proof proof);  // "none", "hashed", "cached"
 std::optional<Proof> parse_proof(std::string_view text);
 
-// What a file system changes when a file is replaced or written.
-struct Stamp {
-  uint64_t device = 0;
-  uint64_t inode = 0;
-  int64_t mtime_ns = 0;  // since 1970
-  int64_t ctime_ns = 0;
-
-  friend bool operator==(const Stamp&, const Stamp&) = default;
-};
-
 struct FileReport {
   std::string path;
   std::optional<uint64_t> size;       // as found
@@ -55,7 +47,7 @@ struct FileReport {
   FileStatus status = FileStatus::kNotChecked;
   std::optional<std::string> git_blob = {};  // as found, where it was computed
   Proof proof = Proof::kNone;
-  std::optional<Stamp> stamp = {};  // when its content was read
+  std::optional<FileStamp> stamp = {};  // that its content had, if a stamp can prove that
   // What the pin says, where that is not what was found.
   std::optional<uint64_t> expected_size = {};
   std::optional<std::string> expected_sha256 = {};
@@ -67,8 +59,6 @@ struct FileReport {
 // Sets what the pin says where that is not what was found.
 void note_expected(FileReport& file, const PinnedFile& pinned);
 
-inline constexpr std::string_view kPlainLayout = "plain";
-
 struct Report {
   std::string model;
   std::string revision;
@@ -79,7 +69,7 @@ struct Report {
   double seconds = 0;             // wall clock
   diag::Diagnostics findings;     // in a stable order
   std::string host = {};          // where the folder is; empty in reports that do not say
-  std::string layout{kPlainLayout};
+  std::string layout{layout_name(Layout::kPlain)};
   std::string pin_sha256 = {};  // pin_digest of the pin; empty in reports that do not say
   uint64_t bytes_cached = 0;    // of files with Proof::kCached
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/host/host.h"
 
 namespace sweep::weights {
 
@@ -22,6 +23,14 @@ constexpr auto kLoadedSuffixes = std::to_array<std::string_view>(
 bool is_loaded_by_engines(std::string_view path) {
   return std::any_of(kLoadedSuffixes.begin(), kLoadedSuffixes.end(),
                      [&](std::string_view suffix) { return path.ends_with(suffix); });
+}
+
+void take_content(const HashOutcome& outcome, FileReport& file) {
+  file.size = outcome.size;
+  file.sha256 = outcome.sha256;
+  if (!outcome.git_blob.empty()) file.git_blob = outcome.git_blob;
+  file.proof = outcome.from_known ? Proof::kCached : Proof::kHashed;
+  file.stamp = outcome.stamp;
 }
 
 class Judge {
@@ -55,7 +64,9 @@ void Judge::pinned() {
   for (const PinnedFile& pinned : pin_.files) {
     const auto found = staged_by_path_.find(pinned.path);
     if (found == staged_by_path_.end()) {
-      report_.files.push_back({.path = pinned.path, .size = {}, .sha256 = {}, .status = FileStatus::kMissing});
+      FileReport file{.path = pinned.path, .size = {}, .sha256 = {}, .status = FileStatus::kMissing};
+      note_expected(file, pinned);
+      report_.files.push_back(std::move(file));
       add(diag::rule::weights_missing_file, pinned.path, fmt::format("\"{}\" is pinned and not there", pinned.path),
           fmt::format("fetch it again into {}", staging_.root.string()));
       continue;
@@ -105,8 +116,7 @@ void Judge::judge(const PinnedFile& pinned, const StagedFile& staged, const Hash
           "verify again once nothing writes to the folder any more");
       break;
     case HashState::kDone:
-      file.size = outcome.size;
-      file.sha256 = outcome.sha256;
+      take_content(outcome, file);
       file.status = judge_content(pinned, outcome);
       break;
   }
@@ -116,6 +126,7 @@ void Judge::judge(const PinnedFile& pinned, const StagedFile& staged, const Hash
         fmt::format("\"{}\" has {} bytes, expected {}", pinned.path, *file.size, *pinned.size),
         "delete the file and fetch it again");
   }
+  if (outcome.state == HashState::kDone) note_expected(file, pinned);
   report_.files.push_back(std::move(file));
 }
 
@@ -124,7 +135,7 @@ void Judge::extra() {
     const StagedFile& staged = staging_.files[i];
     if (pinned_paths_.contains(staged.path)) continue;
     FileReport file{.path = staged.path, .size = staged.size, .sha256 = {}, .status = FileStatus::kExtra};
-    if (outcomes_[i].state == HashState::kDone) file.sha256 = outcomes_[i].sha256;
+    if (outcomes_[i].state == HashState::kDone) take_content(outcomes_[i], file);
     report_.files.push_back(std::move(file));
     diag::Diagnostic finding =
         diag::make(diag::rule::weights_extra_file, fmt::format("\"{}\" is not in the pin", staged.path),
@@ -138,6 +149,9 @@ void Judge::extra() {
 }  // namespace
 
 void judge_files(const Hashed& hashed, Report& report) {
+  report.host = host::hostname();
+  report.layout = layout_name(hashed.staging.layout);
+  report.pin_sha256 = pin_digest(hashed.pin);
   Judge judge(hashed, report);
   judge.pinned();
   judge.extra();
