@@ -28,7 +28,8 @@ constexpr auto kStatuses = std::to_array<StatusRow>({{FileStatus::kOk, "ok"},
                                                      {FileStatus::kExtra, "extra"},
                                                      {FileStatus::kUnreadable, "unreadable"},
                                                      {FileStatus::kChanged, "changed"},
-                                                     {FileStatus::kNotChecked, "not-checked"}});
+                                                     {FileStatus::kNotChecked, "not-checked"},
+                                                     {FileStatus::kIdentifierOnly, "identifier-only"}});
 
 template <class T>
 json or_null(const std::optional<T>& value) {

@@ -24,6 +24,7 @@ enum class FileStatus : uint8_t {
   kUnreadable,
   kChanged,
   kNotChecked,
+  kIdentifierOnly,  // its download record names what is pinned; its content was not read
 };
 std::string_view file_status_name(FileStatus status);  // "ok", "missing", "size-mismatch", ...
 std::optional<FileStatus> parse_file_status(std::string_view text);

@@ -13,6 +13,7 @@
 #include "orchestrator/weights/shard_check.h"
 #include "orchestrator/weights/staged_files.h"
 #include "orchestrator/weights/verify_judge.h"
+#include "orchestrator/weights/verify_records.h"
 
 namespace sweep::weights {
 
@@ -27,6 +28,7 @@ class Verification {
       : dir_(dir), pin_(pin), options_(options), stop_(stop) {}
 
   Report run();
+  Report run_records_only();
 
  private:
   void check_pin();
@@ -69,7 +71,7 @@ Report Verification::run() {
   report_.revision = pin_.revision;
   check_pin();
   const Staging staging = stage(dir_, pin_, report_.findings);
-  check_shards(staging.files, pin_, report_.findings);
+  check_shards(staging, pin_, report_.findings);
 
   // Extra files are hashed too: the report then says what they are.
   std::unordered_map<std::string_view, const PinnedFile*> pinned_by_path;
@@ -97,11 +99,27 @@ Report Verification::run() {
   return std::move(report_);
 }
 
+Report Verification::run_records_only() {
+  const int64_t started_ns = base::monotonic_ns();
+  report_.model = pin_.model;
+  report_.revision = pin_.revision;
+  check_pin();
+  Staging staging = stage(dir_, pin_, report_.findings);
+  // The records may be given alone, without the files they are about.
+  if (staging.located.found && staging.located.layout == Layout::kPlain)
+    staging.records = read_download_records(staging.located.root);
+  if (staging.located.found) compare_records(pin_, staging, report_);
+  report_.findings.normalise();
+  report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / kNanosecondsPerSecond;
+  return std::move(report_);
+}
+
 }  // namespace
 
 Report verify(const std::filesystem::path& dir, const Pin& pin, const VerifyOptions& options,
               const std::stop_token& stop) {
-  return Verification(dir, pin, options, stop).run();
+  Verification verification(dir, pin, options, stop);
+  return options.records_only ? verification.run_records_only() : verification.run();
 }
 
 }  // namespace sweep::weights
