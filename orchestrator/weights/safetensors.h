@@ -13,6 +13,8 @@
 
 namespace sweep::weights {
 
+inline constexpr std::string_view kShardSuffix = ".safetensors";
+
 // Bits of one element; nothing for a type that is not known here.
 std::optional<uint64_t> dtype_bits(std::string_view dtype);
 

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 #include "orchestrator/digest/sha1.h"
 #include "orchestrator/digest/sha256.h"
 #include "tests/support/catch.h"
