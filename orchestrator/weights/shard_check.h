@@ -7,7 +7,8 @@
 
 namespace sweep::weights {
 
-// Checks every *.safetensors header, and if there is an index, tensors both ways and sizes.
+// Checks every *.safetensors header, and for each *.safetensors.index.json tensors both ways, sizes and the shards'
+// names. Indexes of other formats (pytorch_model.bin.index.json) are hashed like any file and not read.
 void check_shards(const Staging& staging, const Pin& pin, diag::Diagnostics& diagnostics);
 
 }  // namespace sweep::weights
