@@ -17,7 +17,6 @@
 #include "orchestrator/diag/rules/cli.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/hub.h"
-#include "orchestrator/http/url.h"
 #include "orchestrator/hub/api.h"
 #include "orchestrator/hub/pin_model.h"
 #include "orchestrator/weights/pin.h"
@@ -143,11 +142,8 @@ std::optional<weights::Pin> ask_hub(const Context& context, const PinOptions& op
   if (!settings) return std::nullopt;
   settings->ca_file = options.ca_file;
   settings->timeout = std::chrono::seconds(options.timeout_s);
-  const std::string host = http::display_url(settings->endpoint);
   const auto progress = make_progress(context.console, context.quiet);
-  const auto on_step = [&](const std::string& step) {
-    progress->begin(Stage::kWeights, fmt::format("{}: {}", host, step));
-  };
+  const auto on_step = [&](const std::string& step) { progress->begin(Stage::kWeights, step); };
   hub::Connection connection(
       {.settings = std::move(*settings),
        .policy = {.seed = static_cast<uint64_t>(base::unix_ns()) ^ static_cast<uint64_t>(::getpid())},
@@ -163,9 +159,9 @@ std::optional<weights::Pin> ask_hub(const Context& context, const PinOptions& op
   if (const auto commit = commit_of(connection, wanted, options.resolve, diagnostics))
     pin = hub::pin_from_hub(connection, *commit, on_step, diagnostics);
   if (pin)
-    progress->end(Stage::kWeights, fmt::format("{}: {} files of {}", host, pin->files.size(), pin->model));
+    progress->end(Stage::kWeights, fmt::format("{}: {} files of {}", connection.name(), pin->files.size(), pin->model));
   else
-    progress->fail(Stage::kWeights, fmt::format("{}: no pin", host));
+    progress->fail(Stage::kWeights, fmt::format("{}: nothing is pinned", connection.name()));
   return pin;
 }
 
@@ -202,7 +198,7 @@ ExitCode pin_folder(const Context& context, const PinOptions& options) {
   progress->begin(Stage::kWeights, fmt::format("hashing {}", options.folder));
   auto pin = weights::pin_from_dir(options.folder, source, context.stop);
   if (!pin) {
-    progress->fail(Stage::kWeights, "no pin");
+    progress->fail(Stage::kWeights, "nothing is pinned");
     return fail(context, pin.error());
   }
   progress->end(Stage::kWeights, fmt::format("{} files hashed", pin->files.size()));

@@ -23,6 +23,13 @@ constexpr int kFirstError = 400;
 constexpr int kTooManyRequests = 429;
 constexpr milliseconds kLongestSilence{30'000};
 
+// As people know it: without the "/" that a URL without a path gets.
+std::string name_of(const std::string& endpoint) {
+  std::string name = http::display_url(endpoint);
+  while (name.ends_with('/')) name.pop_back();
+  return name;
+}
+
 std::string subject_of(const Call& call) {
   std::string subject = fmt::format("\"{}\"", call.about.model);
   if (!call.about.revision.empty()) subject += fmt::format(" at {}", diag::printable(call.about.revision));
@@ -32,7 +39,8 @@ std::string subject_of(const Call& call) {
 
 }  // namespace
 
-Connection::Connection(ConnectionOptions options) : options_(std::move(options)), random_(options_.policy.seed) {}
+Connection::Connection(ConnectionOptions options)
+    : options_(std::move(options)), name_(name_of(options_.settings.endpoint)), random_(options_.policy.seed) {}
 
 http::Request Connection::request_for(const Call& call) const {
   const Settings& settings = options_.settings;
@@ -65,6 +73,7 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
     std::optional<std::chrono::seconds> asked;
     if (!answer) {
       if (last && passes(answer.error())) answer.error().message += fmt::format("; tried {} times", tries);
+      if (answer.error().rule == diag::rule::http_total_timeout) answer.error().help = "--timeout S allows more";
       if (last || !passes(answer.error())) return answer;
     } else {
       if (!passes(status)) return diag::fail(refusal(call, answer->response));
@@ -75,8 +84,7 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
     }
     const milliseconds wait = asked ? milliseconds(*asked) : backoff(options_.policy, tries, random_);
     if (options_.on_retry)
-      options_.on_retry({.reason = answer ? fmt::format("{} answered {}", http::display_url(endpoint()), status)
-                                          : answer.error().message,
+      options_.on_retry({.reason = answer ? fmt::format("{} answered {}", name(), status) : answer.error().message,
                          .wait = wait,
                          .next_try = tries + 1,
                          .tries = options_.policy.tries});
@@ -115,7 +123,7 @@ diag::Diagnostic Connection::refusal(const Call& call, const http::Response& rep
   const std::string_view code = reply.head.header("x-error-code");
   const std::string subject = subject_of(call);
   const std::string said = said_by(reply);
-  const std::string page = fmt::format("{}/{}", http::display_url(endpoint()), call.about.model);
+  const std::string page = fmt::format("{}/{}", name(), call.about.model);
   const bool has_token = options_.settings.token.has_value();
   if (code == "GatedRepo")
     return diag::make(
@@ -143,7 +151,7 @@ diag::Diagnostic Connection::refusal(const Call& call, const http::Response& rep
   if (status == 404)
     return diag::make(diag::rule::hub_no_repository,
                       fmt::format("the hub knows nothing about {} (status 404){}", subject, said),
-                      fmt::format("check the name and that {} is a hub", http::display_url(endpoint())));
+                      fmt::format("check the name and that {} is a hub", name()));
   return diag::make(diag::rule::hub_bad_reply,
                     fmt::format("{}: unexpected status {}{}", http::display_url(call.url), status, said));
 }

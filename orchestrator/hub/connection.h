@@ -47,6 +47,7 @@ class Connection {
   explicit Connection(ConnectionOptions options);
 
   const std::string& endpoint() const { return options_.settings.endpoint; }
+  const std::string& name() const { return name_; }  // for messages
 
   // A reply with a status below 400. Everything else is a diagnostic: http/... of a failed transfer, hub/... of a
   // refusal.
@@ -63,6 +64,7 @@ class Connection {
   std::string said_by(const http::Response& reply) const;
 
   ConnectionOptions options_;
+  std::string name_;
   base::SplitMix64 random_;
 };
 

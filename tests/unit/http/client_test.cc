@@ -5,13 +5,13 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <vector>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/http.h"
 #include "orchestrator/http/url.h"
 #include "tests/support/catch.h"
+#include "tests/support/environment.h"
 #include "tests/support/http_server.h"
 
 namespace sweep::http {
@@ -201,10 +201,9 @@ TEST_CASE("get: endless headers are given up on") {
 }
 
 TEST_CASE("get: a proxy of the environment is not asked for loopback addresses") {
-  ::setenv("http_proxy", "http://127.0.0.1:9", 1);
+  const test::EnvironmentVariable proxy("http_proxy", "http://127.0.0.1:9");
   const HttpServer server([](const HttpRequest&, Reply& reply) { reply.whole(200, "text/plain", "direct"); });
   const auto response = get({.url = server.url()});
-  ::unsetenv("http_proxy");
   REQUIRE(response.has_value());
   CHECK(response->body == "direct");
 }
