@@ -16,8 +16,7 @@
 #include "orchestrator/diag/render.h"
 #include "orchestrator/diag/rules/cli.h"
 #include "orchestrator/diag/rules/file.h"
-#include "orchestrator/diag/rules/hub.h"
-#include "orchestrator/hub/api.h"
+#include "orchestrator/hub/model_id.h"
 #include "orchestrator/hub/pin_model.h"
 #include "orchestrator/weights/pin.h"
 
@@ -118,24 +117,6 @@ std::optional<std::string> environment_variable(const std::string& name) {
   return value;
 }
 
-// The commit to pin; nothing after an error.
-std::optional<hub::ModelRevision> commit_of(hub::Connection& connection, const hub::ModelRevision& wanted, bool resolve,
-                                            diag::Diagnostics& diagnostics) {
-  if (!resolve || hub::is_commit(wanted.revision)) return wanted;
-  auto found = hub::ask_commit(connection, wanted);
-  if (!found) {
-    diagnostics.add(found.error());
-    return std::nullopt;
-  }
-  diagnostics.add(diag::make(diag::rule::hub_resolved, fmt::format("\"{}\" of \"{}\" is commit {} now", wanted.revision,
-                                                                   found->model, found->revision)));
-  if (found->model != wanted.model)
-    diagnostics.add(diag::make(diag::rule::hub_renamed,
-                               fmt::format("\"{}\" is called \"{}\" now", wanted.model, found->model),
-                               "the pin carries the new name: use it in the matrix, too"));
-  return std::move(*found);
-}
-
 std::optional<weights::Pin> ask_hub(const Context& context, const PinOptions& options, const hub::ModelRevision& wanted,
                                     diag::Diagnostics& diagnostics) {
   auto settings = hub::settings_from(environment_variable, diagnostics);
@@ -149,15 +130,18 @@ std::optional<weights::Pin> ask_hub(const Context& context, const PinOptions& op
        .policy = {.seed = static_cast<uint64_t>(base::unix_ns()) ^ static_cast<uint64_t>(::getpid())},
        .on_retry =
            [&](const hub::Retry& retry) {
-             progress->begin(Stage::kWeights, fmt::format("{}; trying again in {:.1f} s ({} of {})", retry.reason,
+             progress->begin(Stage::kWeights, fmt::format("waiting {:.1f} s, then try {} of {}: {}",
                                                           std::chrono::duration<double>(retry.wait).count(),
-                                                          retry.next_try, retry.tries));
+                                                          retry.next_try, retry.tries, retry.reason));
            },
        .stop = context.stop});
-  if (options.resolve) on_step(fmt::format("which commit is {} now", wanted.revision));
+  std::optional<hub::ModelRevision> commit = wanted;
+  if (!hub::is_commit(wanted.revision)) {
+    on_step(fmt::format("asking which commit \"{}\" is now", wanted.revision));
+    commit = hub::resolve_commit(connection, wanted, diagnostics);
+  }
   std::optional<weights::Pin> pin;
-  if (const auto commit = commit_of(connection, wanted, options.resolve, diagnostics))
-    pin = hub::pin_from_hub(connection, *commit, on_step, diagnostics);
+  if (commit) pin = hub::pin_from_hub(connection, *commit, on_step, diagnostics);
   if (pin)
     progress->end(Stage::kWeights, fmt::format("{}: {} files of {}", connection.name(), pin->files.size(), pin->model));
   else
@@ -269,6 +253,7 @@ void add_weights_pin(CLI::App& weights_command, Action& action) {
       ->type_name("DIR");
   command->add_option("--from-listing", options->listing, "Read recorded replies of the hub's tree API, a file a page")
       ->type_name("FILE")
+      ->default_str("")
       ->expected(1)
       ->take_all();
   command->add_option("--index", options->index, "Of --from-listing: the model's index, for the totals")

@@ -73,7 +73,10 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
     std::optional<std::chrono::seconds> asked;
     if (!answer) {
       if (last && passes(answer.error())) answer.error().message += fmt::format("; tried {} times", tries);
-      if (answer.error().rule == diag::rule::http_total_timeout) answer.error().help = "--timeout S allows more";
+      if (answer.error().rule == diag::rule::http_total_timeout)
+        answer.error().help = call.method == http::Method::kHead && options_.settings.head_timeout
+                                  ? "HF_HUB_ETAG_TIMEOUT allows more"
+                                  : "--timeout S allows more";
       if (last || !passes(answer.error())) return answer;
     } else {
       if (!passes(status)) return diag::fail(refusal(call, answer->response));

@@ -73,6 +73,12 @@ bool no_files(std::span<const ListedFile> files, const ModelRevision& wanted, di
   return true;
 }
 
+void report_new_name(const std::string& asked, const std::string& current, diag::Diagnostics& diagnostics) {
+  if (asked == current) return;
+  diagnostics.add(diag::make(diag::rule::hub_renamed, fmt::format("\"{}\" is called \"{}\" now", asked, current),
+                             "the pin carries the new name: use it in the matrix, too"));
+}
+
 void report_missing_numbers(std::span<const ListedFile> files, diag::Diagnostics& diagnostics) {
   const std::vector<std::string> missing = missing_numbers(files);
   if (missing.empty()) return;
@@ -205,16 +211,27 @@ bool HubPin::compare_paths() {
 
 }  // namespace
 
+std::optional<ModelRevision> resolve_commit(Connection& connection, const ModelRevision& wanted,
+                                            diag::Diagnostics& diagnostics) {
+  auto found = ask_commit(connection, wanted);
+  if (!found) {
+    diagnostics.add(found.error());
+    return std::nullopt;
+  }
+  diagnostics.add(diag::make(diag::rule::hub_resolved,
+                             fmt::format("\"{}\" of \"{}\" is commit {} now", diag::printable(wanted.revision),
+                                         found->model, found->revision)));
+  report_new_name(wanted.model, found->model, diagnostics);
+  return std::move(*found);
+}
+
 std::optional<weights::Pin> pin_from_hub(Connection& connection, const ModelRevision& wanted, const OnStep& on_step,
                                          diag::Diagnostics& diagnostics) {
   const size_t errors_before = diagnostics.error_count();
   on_step(fmt::format("listing {} at {}", wanted.model, wanted.revision));
   auto listing = ask_tree(connection, wanted, diagnostics);
   if (!listing || no_files(listing->files, wanted, diagnostics)) return std::nullopt;
-  if (listing->model != wanted.model)
-    diagnostics.add(diag::make(diag::rule::hub_renamed,
-                               fmt::format("\"{}\" is called \"{}\" now", wanted.model, listing->model),
-                               "the pin carries the new name: use it in the matrix, too"));
+  report_new_name(wanted.model, listing->model, diagnostics);
   HubPin pin(connection, {.model = listing->model, .revision = wanted.revision}, std::move(listing->files),
              diagnostics);
   on_step("reading the index of the shards");

@@ -13,6 +13,11 @@
 
 namespace sweep::hub {
 
+// The commit that a branch or tag is now, and the model's current name; what was found is reported (hub/resolved,
+// hub/renamed). Nothing after an error.
+std::optional<ModelRevision> resolve_commit(Connection& connection, const ModelRevision& wanted,
+                                            diag::Diagnostics& diagnostics);
+
 // What is asked for next, for people who wait: "the listing", ...
 using OnStep = std::function<void(const std::string&)>;
 

@@ -207,9 +207,9 @@ TEST_CASE("weights pin: trouble that passes is waited for, and said") {
   const auto pinned = site.pin();
   INFO(pinned.errors);
   CHECK(pinned.status.code == 0);
-  CHECK(contains(pinned.errors, "answered 429; trying again in 0.0 s (2 of 5)"));
-  CHECK(contains(pinned.errors, "answered 503; trying again in 1.0 s (3 of 5)"));
-  CHECK(contains(pinned.errors, "(4 of 5)"));
+  CHECK(contains(pinned.errors, "waiting 0.0 s, then try 2 of 5: https://127.0.0.1"));
+  CHECK(contains(pinned.errors, "waiting 1.0 s, then try 3 of 5: https://127.0.0.1"));
+  CHECK(contains(pinned.errors, "then try 4 of 5: "));
 }
 
 TEST_CASE("weights pin: what is wrong leaves the former pin as it was") {
@@ -275,6 +275,31 @@ TEST_CASE("weights pin: an interrupt ends a wait at once with 130, and leaves no
   REQUIRE(status.has_value());
   CHECK(status->code == 130);
   CHECK(!site.has_pin());
+}
+
+TEST_CASE("weights pin: a proxy of the environment is used, and sees neither token nor model where HTTPS is") {
+  const Site site({}, {.names = {"DNS:hub.example"}});
+  const int port = site.server().port();
+  const HttpServer proxy([port](const HttpRequest& request, Reply& reply) {
+    if (request.method != "CONNECT") return reply.whole(403, "text/plain", "only tunnels");
+    reply.raw("HTTP/1.1 200 Connection established\r\n\r\n");
+    reply.connect_through(port);
+  });
+  const std::string address = fmt::format("http://user:{}@127.0.0.1:{}", kToken, proxy.port());
+  const auto tunnel =
+      site.pin({}, {{"HF_ENDPOINT", "https://hub.example"}, {"https_proxy", address}, {"no_proxy", ""}});
+  INFO(tunnel.errors);
+  CHECK(tunnel.status.code == 0);
+  REQUIRE(!proxy.requests().empty());
+  for (const HttpRequest& request : proxy.requests()) {
+    CHECK(request.target == "hub.example:443");
+    CHECK(request.headers.count("authorization") == 0);
+  }
+  const auto open = site.pin({}, {{"HF_ENDPOINT", "http://hub.example"}, {"http_proxy", address}, {"no_proxy", ""}});
+  CHECK(open.status.code == 1);
+  CHECK(contains(open.errors, "hub/token-withheld"));
+  CHECK(contains(open.errors, "hub/no-access"));
+  CHECK(proxy.requests().back().headers.count("authorization") == 0);
 }
 
 TEST_CASE("weights pin: the environment can forbid it, and can hold nonsense") {

@@ -253,14 +253,18 @@ TEST_CASE("pin: a branch is resolved to its commit and the current name") {
   const HubServer server(model.hub());
   HubClient client;
   Connection connection = client.connect(server.url());
-  const auto found = ask_commit(connection, {.model = "old-org/old-name", .revision = "refs/pr/1"});
+  diag::Diagnostics diagnostics;
+  const auto found = resolve_commit(connection, {.model = "old-org/old-name", .revision = "refs/pr/1"}, diagnostics);
   REQUIRE(found.has_value());
+  REQUIRE(diagnostics.items().size() == 2);
+  CHECK(diagnostics.items()[0].rule == diag::rule::hub_resolved);
+  CHECK(diagnostics.items()[0].severity == diag::Severity::kNote);
+  CHECK(diagnostics.items()[1].rule == diag::rule::hub_renamed);
   CHECK(found->model == kModel);
   CHECK(found->revision == std::string(40, 'c'));
   CHECK(contains(server.requests()[0].target, "/revision/refs%2Fpr%2F1"));
-  const auto unknown = ask_commit(connection, {.model = kModel, .revision = "nosuch"});
-  REQUIRE(!unknown.has_value());
-  CHECK(unknown.error().rule == diag::rule::hub_no_revision);
+  CHECK(!resolve_commit(connection, {.model = kModel, .revision = "nosuch"}, diagnostics).has_value());
+  CHECK(diagnostics.items().back().rule == diag::rule::hub_no_revision);
 }
 
 TEST_CASE("pin: a reply about the branch that is none is refused") {
