@@ -3,18 +3,26 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace sweep::cli {
 
 namespace {
 
 // Families (or single rules, which win) whose failures are not problems of the inputs.
-constexpr std::array<std::pair<std::string_view, ExitCode>, 22> kCodes{{
+constexpr auto kCodes = std::to_array<std::pair<std::string_view, ExitCode>>({
     {"cli/", ExitCode::kUsage},
     {"exec/", ExitCode::kCouldNotRun},
     {"git/", ExitCode::kCouldNotRun},
     {"git/bad-ref", ExitCode::kUsage},
     {"http/", ExitCode::kCouldNotRun},
+    {"hub/bad-model", ExitCode::kUsage},
+    {"hub/not-a-commit", ExitCode::kUsage},
+    {"hub/bad-setting", ExitCode::kUsage},
+    {"hub/offline", ExitCode::kCouldNotRun},
+    {"hub/rate-limited", ExitCode::kCouldNotRun},
+    {"hub/unavailable", ExitCode::kCouldNotRun},
+    {"hub/bad-reply", ExitCode::kCouldNotRun},
     {"engine/", ExitCode::kCouldNotRun},
     {"load/", ExitCode::kCouldNotRun},
     {"run/", ExitCode::kCouldNotRun},
@@ -32,7 +40,7 @@ constexpr std::array<std::pair<std::string_view, ExitCode>, 22> kCodes{{
     {"run/no-entry", ExitCode::kUsage},
     {"run/weights-not-verified", ExitCode::kProblems},
     {"run/weights-disagree", ExitCode::kProblems},
-}};
+});
 
 }  // namespace
 

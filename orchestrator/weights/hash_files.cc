@@ -35,6 +35,7 @@ struct Shared {
   ReadAhead read_ahead;
   std::atomic<size_t> next{0};
   std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> known_bytes{0};
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<size_t> finished;  // tasks not yet reported; guarded by mutex, as is
@@ -93,6 +94,7 @@ class FileHash {
     outcome_.from_known = true;
     outcome_.stamp = task_.known->stamp;
     shared_.bytes += outcome_.size;
+    shared_.known_bytes += outcome_.size;
     return outcome_;
   }
 
@@ -181,6 +183,7 @@ std::vector<HashOutcome> hash_files(std::span<const HashTask> tasks, const HashO
       running = !shared.changed.wait_for(lock, kProgressInterval, [&] { return shared.running == 0; });
       finished.swap(shared.finished);
     }
+    total.known_bytes = shared.known_bytes;
     total.bytes = shared.bytes;
     total.files += finished.size();
     if (options.finished)

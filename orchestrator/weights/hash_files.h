@@ -45,7 +45,8 @@ struct HashOutcome {
 };
 
 struct HashProgress {
-  uint64_t bytes = 0;  // of known files too
+  uint64_t bytes = 0;        // known ones too
+  uint64_t known_bytes = 0;  // of files that were not read, because their content was known
   uint64_t total_bytes = 0;
   size_t files = 0;
   size_t total_files = 0;

@@ -30,7 +30,8 @@ constexpr auto kStatuses = std::to_array<StatusRow>({{FileStatus::kOk, "ok"},
                                                      {FileStatus::kExtra, "extra"},
                                                      {FileStatus::kUnreadable, "unreadable"},
                                                      {FileStatus::kChanged, "changed"},
-                                                     {FileStatus::kNotChecked, "not-checked"}});
+                                                     {FileStatus::kNotChecked, "not-checked"},
+                                                     {FileStatus::kIdentifierOnly, "identifier-only"}});
 
 struct ProofRow {
   Proof proof;
@@ -266,6 +267,14 @@ diag::Result<Report> report_from_json(const json& root) {
     report.findings.add(std::move(*finding));
   }
   return report;
+}
+
+std::vector<KnownDigests> known_digests(const Report& report) {
+  std::vector<KnownDigests> known;
+  for (const FileReport& file : report.files)
+    if (file.stamp && file.sha256)
+      known.push_back({.stamp = *file.stamp, .sha256 = *file.sha256, .git_blob = file.git_blob.value_or("")});
+  return known;
 }
 
 }  // namespace sweep::weights

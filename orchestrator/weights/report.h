@@ -10,6 +10,7 @@
 
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/weights/file_stamp.h"
+#include "orchestrator/weights/hash_files.h"
 #include "orchestrator/weights/layout.h"
 #include "orchestrator/weights/pin.h"
 
@@ -27,6 +28,7 @@ enum class FileStatus : uint8_t {
   kUnreadable,
   kChanged,
   kNotChecked,
+  kIdentifierOnly,  // its download record names what is pinned; its content was not read
 };
 std::string_view file_status_name(FileStatus status);  // "ok", "missing", "size-mismatch", ...
 std::optional<FileStatus> parse_file_status(std::string_view text);
@@ -84,5 +86,8 @@ nlohmann::json to_json(const Report& report);
 // proof, bytes_cached); further fields are not looked at. The findings come back as rule, severity, message, help and
 // path. Digests are well-formed and no file is listed twice.
 diag::Result<Report> report_from_json(const nlohmann::json& json);
+
+// What the report knows of files that can be recognised by their stamps.
+std::vector<KnownDigests> known_digests(const Report& report);
 
 }  // namespace sweep::weights

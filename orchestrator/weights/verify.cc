@@ -12,10 +12,12 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/host/host.h"
 #include "orchestrator/weights/shard_check.h"
 #include "orchestrator/weights/staged_files.h"
 #include "orchestrator/weights/verification_cache.h"
 #include "orchestrator/weights/verify_judge.h"
+#include "orchestrator/weights/verify_records.h"
 
 namespace sweep::weights {
 
@@ -31,9 +33,11 @@ class Verification {
       : dir_(dir), pin_(pin), options_(options), stop_(stop) {}
 
   Report run();
+  Report run_records_only();
 
  private:
   void check_pin();
+  Staging begin();
   std::vector<HashTask> tasks_of(const Staging& staging) const;
   std::vector<HashOutcome> hash(const Staging& staging);
   bool check_structure(const Staging& staging);
@@ -137,17 +141,26 @@ std::vector<HashOutcome> Verification::hash(const Staging& staging) {
 // Returns whether there was nothing to report.
 bool Verification::check_structure(const Staging& staging) {
   const size_t before = report_.findings.items().size();
-  check_shards(staging.files, pin_, report_.findings);
+  check_shards(staging, pin_, report_.findings);
   return report_.findings.items().size() == before;
+}
+
+// What every report begins with.
+Staging Verification::begin() {
+  report_.model = pin_.model;
+  report_.revision = pin_.revision;
+  report_.pin_sha256 = pin_digest(pin_);
+  report_.host = host::hostname();
+  check_pin();
+  Staging staging = stage(dir_, pin_, report_.findings);
+  report_.layout = layout_name(staging.located.layout);
+  return staging;
 }
 
 Report Verification::run() {
   const int64_t started_ns = base::monotonic_ns();
-  report_.model = pin_.model;
-  report_.revision = pin_.revision;
-  check_pin();
-  const Staging staging = stage(dir_, pin_, report_.findings);
-  if (options_.cache_folder) cache_.emplace(*options_.cache_folder, staging.root, pin_digest(pin_));
+  const Staging staging = begin();
+  if (options_.cache_folder) cache_.emplace(*options_.cache_folder, staging.located.root, report_.pin_sha256);
 
   const std::string state = present_state(staging);
   const bool known_as_sound = cache_ && !state.empty() && cache_->sound_state() == state;
@@ -177,11 +190,24 @@ Report Verification::run() {
   return std::move(report_);
 }
 
+Report Verification::run_records_only() {
+  const int64_t started_ns = base::monotonic_ns();
+  Staging staging = begin();
+  // The records may be given alone, without the files they are about.
+  if (staging.located.found && staging.located.layout == Layout::kPlain)
+    staging.records = read_download_records(staging.located.root);
+  if (staging.located.found) compare_records(pin_, staging, report_);
+  report_.findings.normalise();
+  report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / kNanosecondsPerSecond;
+  return std::move(report_);
+}
+
 }  // namespace
 
 Report verify(const std::filesystem::path& dir, const Pin& pin, const VerifyOptions& options,
               const std::stop_token& stop) {
-  return Verification(dir, pin, options, stop).run();
+  Verification verification(dir, pin, options, stop);
+  return options.records_only ? verification.run_records_only() : verification.run();
 }
 
 }  // namespace sweep::weights

@@ -17,6 +17,8 @@ namespace sweep::weights {
 
 struct VerifyOptions {
   unsigned threads = 0;  // 0: one per core
+  // Compare the client's download records only. No content is read, and the report is never verified.
+  bool records_only = false;
   // What the entry asks for; a pin for something else is a finding.
   std::optional<std::string> expected_model = {};
   std::optional<std::string> expected_revision = {};

@@ -16,8 +16,7 @@ struct Hashed {
   std::span<const HashOutcome> outcomes;  // as staging.files
 };
 
-// Adds to the report where the files lie and by which pin they are judged, and every pinned and every extra file, with
-// a finding for each that is not as pinned.
+// Adds every pinned and every extra file to the report, with a finding for each that is not as pinned.
 void judge_files(const Hashed& hashed, Report& report);
 
 // An error that concerns a file, whatever the rule's own severity; `path` may be empty.

@@ -148,6 +148,43 @@ TEST_CASE("weights fault: killed at any read, the next verification is right, wh
   }
 }
 
+TEST_CASE("weights resume: an interrupted verification reports what it knows and is continued, cache or not") {
+  const Staged m;
+  if (!m.settle()) SWEEP_SKIP("the file system under the temporary folder keeps no time stamps to rely on");
+  const std::string file = (m.cache().parent_path() / "report.json").string();
+  const auto interrupted = m.verify("interrupt:2:" + kVictim, {"--no-cache", "--report", file});
+  CHECK(interrupted.status.code == 130);
+  const json partial = json::parse(*base::read_file(file));
+  CHECK(partial == json::parse(interrupted.output));
+  CHECK(partial["verified"] == false);
+  CHECK(partial["cancelled"] == true);
+  CHECK(status_of(partial, kVictim) == "not-checked");
+  CHECK(status_of(partial, shard_name(1, kShards)) == "ok");
+
+  SECTION("what was read before is not read again") {
+    // Longest first, shards in order: one of them was through.
+    const auto resumed = m.verify("eio:1:" + shard_name(1, kShards), {"--no-cache", "--report", file, "--resume"});
+    CHECK(resumed.status.code == 0);
+    const json report = json::parse(*base::read_file(file));
+    CHECK(report["verified"] == true);
+    CHECK(report["bytes_cached"] == std::filesystem::file_size(m.model() / shard_name(1, kShards)));
+  }
+  SECTION("unless it was changed since") {
+    std::string bad = m.read_victim();
+    std::filesystem::rename(m.victim(), m.model() / shard_name(1, kShards));
+    m.write_victim(bad);
+    CHECK(m.verify({}, {"--no-cache", "--report", file, "--resume"}).status.code == 1);
+  }
+  SECTION("a file that is no report is not overwritten") {
+    REQUIRE(base::write_file_atomic(file, "{}").has_value());
+    CHECK(m.verify({}, {"--report", file, "--resume"}).status.code == 1);
+    CHECK(*base::read_file(file) == "{}");
+  }
+  SECTION("and a report to continue must be named") {
+    CHECK(m.verify({}, {"--resume"}).status.code == 2);
+  }
+}
+
 TEST_CASE("weights cache: an unchanged model is not read again, and --no-cache reads it") {
   const Staged m;
   if (!m.settle()) SWEEP_SKIP("the file system under the temporary folder keeps no time stamps to rely on");

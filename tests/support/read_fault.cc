@@ -6,6 +6,8 @@
 //     overwrite the first byte is changed, which was read before
 //     truncate  the file is cut to half
 //     replace   PART.next is renamed over the file
+//     interrupt SIGINT is sent; this and every later read of the file then gives one byte only, slowly, so that the
+//               program sees the signal before it is through
 //   and at every read of such a file:
 //     short     only one byte less than asked for is given
 //     eintr     every other read is interrupted by a signal
@@ -69,6 +71,11 @@ bool before_read(int fd, size_t& size) {
   if (fault().kind == "eintr") {
     errno = EINTR;
     return number % 2 == 0;
+  }
+  if (fault().kind == "interrupt" && number >= fault().at) {
+    if (number == fault().at) ::kill(::getpid(), SIGINT);
+    ::usleep(1000);
+    size = 1;
   }
   if (number != fault().at) return true;
   if (fault().kind == "eio") {
