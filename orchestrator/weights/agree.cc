@@ -220,6 +220,7 @@ void Comparison::compare_texts(std::string_view field, std::string_view plural, 
   }
   if (by_value.size() < 2) return;
   std::vector<HostGroup> groups;
+  groups.reserve(by_value.size());
   for (auto& [value, group] : by_value) groups.push_back(std::move(group));
   std::stable_sort(groups.begin(), groups.end(),
                    [](const HostGroup& a, const HostGroup& b) { return a.hosts.front() < b.hosts.front(); });
