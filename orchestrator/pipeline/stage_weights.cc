@@ -11,6 +11,7 @@
 #include "orchestrator/engine/embedded/make_model.h"
 #include "orchestrator/pipeline/hash_progress.h"
 #include "orchestrator/pipeline/stages.h"
+#include "orchestrator/pipeline/weights_agreement.h"
 #include "orchestrator/weights/pin.h"
 #include "orchestrator/weights/verify.h"
 
@@ -92,9 +93,14 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
   document["staged_fingerprint"] = fingerprint;
   if (auto written = line.folder.write(stage_file::kWeights, document); !written)
     return diag::fail(std::move(written).error());
-  line.progress.end(Stage::kWeights,
-                    fmt::format("{} files, {:.1f} MB verified at revision {}", report.files.size(),
-                                static_cast<double>(report.bytes) * 1e-6, line.job.revision.substr(0, 12)));
+  if (auto agreed = agree_with_hosts(line, document); !agreed) return diag::fail(std::move(agreed).error());
+  line.progress.end(
+      Stage::kWeights,
+      fmt::format("{} files, {:.1f} MB verified at revision {}{}", report.files.size(),
+                  static_cast<double>(report.bytes + report.bytes_cached) * 1e-6, line.job.revision.substr(0, 12),
+                  line.options.weights_reports.empty()
+                      ? ""
+                      : fmt::format(", as on {} other hosts", line.options.weights_reports.size())));
   return WeightsOutcome{std::move(*folder), std::move(document)};
 }
 
@@ -119,6 +125,11 @@ diag::Result<WeightsOutcome> verify_weights(const Line& line) {
   if (*known && (**known).value("verified", false)) {
     const fs::path folder = (**known).value("folder", "");
     if ((**known).value("staged_fingerprint", "") == stat_fingerprint(folder)) {
+      if (auto agreed = agree_with_hosts(line, **known); !agreed) {
+        line.progress.begin(Stage::kWeights, "comparing hosts");
+        line.progress.fail(Stage::kWeights, agreed.error().message);
+        return diag::fail(std::move(agreed).error());
+      }
       line.progress.reuse(Stage::kWeights, "verified before, and no file was touched since");
       return WeightsOutcome{folder, std::move(**known)};
     }
