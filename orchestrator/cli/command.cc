@@ -9,12 +9,19 @@ namespace sweep::cli {
 namespace {
 
 // Families (or single rules, which win) whose failures are not problems of the inputs.
-constexpr std::array<std::pair<std::string_view, ExitCode>, 21> kCodes{{
+constexpr std::array<std::pair<std::string_view, ExitCode>, 28> kCodes{{
     {"cli/", ExitCode::kUsage},
     {"exec/", ExitCode::kCouldNotRun},
     {"git/", ExitCode::kCouldNotRun},
     {"git/bad-ref", ExitCode::kUsage},
     {"http/", ExitCode::kCouldNotRun},
+    {"hub/bad-model", ExitCode::kUsage},
+    {"hub/not-a-commit", ExitCode::kUsage},
+    {"hub/bad-setting", ExitCode::kUsage},
+    {"hub/offline", ExitCode::kCouldNotRun},
+    {"hub/rate-limited", ExitCode::kCouldNotRun},
+    {"hub/unavailable", ExitCode::kCouldNotRun},
+    {"hub/bad-reply", ExitCode::kCouldNotRun},
     {"engine/", ExitCode::kCouldNotRun},
     {"load/", ExitCode::kCouldNotRun},
     {"run/", ExitCode::kCouldNotRun},

@@ -28,11 +28,11 @@ enum class Method : uint8_t { kGet, kHead, kPost };
 struct Request {
   std::string url;  // http:// or https://
   std::vector<Header> headers = {};
-  std::string body = {};  // of a POST
+  std::vector<Header> credentials = {};  // headers for the origin of `url` alone, wherever a redirect leads
+  std::string body = {};                 // of a POST
   Timeouts timeouts = {};
   uint64_t max_bytes = uint64_t{64} << 20;  // of the reply's body
-  bool follow_redirects = false;            // at most five; credentials stay with the first host
-  std::filesystem::path ca_file = {};       // authorities to trust instead of the system's
+  std::filesystem::path ca_file = {};       // authorities to trust beside the system's
 };
 
 struct ReplyHead {
@@ -47,8 +47,5 @@ struct Response {
   ReplyHead head;
   std::string body;
 };
-
-// The URL without user, password, query and fragment, which may hold secrets: what messages show.
-std::string display_url(const std::string& url);
 
 }  // namespace sweep::http

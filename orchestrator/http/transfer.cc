@@ -5,18 +5,20 @@
 #include <algorithm>
 #include <cctype>
 #include <climits>
+#include <cstdlib>
 #include <utility>
 
 #include "orchestrator/base/check.h"
 #include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/http.h"
+#include "orchestrator/http/authorities.h"
+#include "orchestrator/http/url.h"
 
 namespace sweep::http {
 
 namespace {
 
 constexpr size_t kMostHeaders = 1000;
-constexpr long kMostRedirects = 5;
 constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 
 std::string_view method_name(Method method) {
@@ -29,35 +31,6 @@ std::string_view method_name(Method method) {
       return "POST";
   }
   return "GET";
-}
-
-// A parsed URL of libcurl.
-class Url {
- public:
-  explicit Url(const std::string& text) {
-    if (libcurl().url_set(url_, CURLUPART_URL, text.c_str(), 0) == CURLUE_OK) valid_ = true;
-  }
-  Url(const Url&) = delete;
-  Url& operator=(const Url&) = delete;
-  ~Url() { libcurl().url_cleanup(url_); }
-
-  bool valid() const { return valid_; }
-  std::string part(CURLUPart which) const {
-    char* text = nullptr;
-    if (libcurl().url_get(url_, which, &text, 0) != CURLUE_OK) return {};
-    std::string result(text);
-    libcurl().free(text);
-    return result;
-  }
-  void drop(CURLUPart which) { libcurl().url_set(url_, which, nullptr, 0); }
-
- private:
-  CURLU* url_ = libcurl().url();
-  bool valid_ = false;
-};
-
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "[::1]" || host == "::1" || host.starts_with("127.");
 }
 
 bool has_control(std::string_view text) {
@@ -81,16 +54,6 @@ std::string_view ReplyHead::header(std::string_view name) const {
   const auto found =
       std::find_if(headers.rbegin(), headers.rend(), [&](const Header& header) { return header.name == name; });
   return found == headers.rend() ? std::string_view() : std::string_view(found->value);
-}
-
-std::string display_url(const std::string& url) {
-  if (!load_libcurl()) return "(not a URL)";
-  Url parsed(url);
-  if (!parsed.valid()) return "(not a URL)";
-  for (const CURLUPart secret :
-       {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_QUERY, CURLUPART_FRAGMENT})
-    parsed.drop(secret);
-  return parsed.part(CURLUPART_URL);
 }
 
 Transfer::Transfer(Method method, Request request, Receive receive)
@@ -119,14 +82,9 @@ void Transfer::configure() {
   const int64_t connect_ms = request_.timeouts.connect.count();
   set(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_ms > 0 ? static_cast<long>(connect_ms) : long{INT_MAX});
   set(easy_, CURLOPT_USERAGENT, "sweepctl/" SWEEPCTL_VERSION);
-  set(easy_, CURLOPT_FOLLOWLOCATION, request_.follow_redirects ? 1L : 0L);
-  set(easy_, CURLOPT_MAXREDIRS, kMostRedirects);
-#if LIBCURL_VERSION_NUM >= 0x075500
-  set(easy_, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-#else
-  set(easy_, CURLOPT_REDIR_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-  if (!request_.ca_file.empty()) set(easy_, CURLOPT_CAINFO, request_.ca_file.c_str());
+  set(easy_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  configure_authorities();
+  if (rejected_) return;
   set(easy_, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
   set(easy_, CURLOPT_HEADERDATA, static_cast<void*>(this));
   set(easy_, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
@@ -139,29 +97,51 @@ void Transfer::configure() {
     // libcurl would otherwise wait up to a second for permission to send a larger body.
     add_header_line("Expect:");
   }
-  for (const Header& header : request_.headers) {
-    if (has_control(header.name) || has_control(header.value) || !add_header_line(header.name + ": " + header.value)) {
-      rejected_ = diag::make(diag::rule::http_bad_url,
-                             fmt::format("{}: header \"{}\" holds a line break", subject(), trim(header.name)));
-      return;
+  for (const std::vector<Header>* headers : {&request_.headers, &request_.credentials})
+    for (const Header& header : *headers) {
+      if (has_control(header.name) || has_control(header.value) ||
+          !add_header_line(header.name + ": " + header.value)) {
+        rejected_ = diag::make(diag::rule::http_bad_url,
+                               fmt::format("{}: header \"{}\" holds a line break", subject(), trim(header.name)));
+        return;
+      }
     }
-  }
   set(easy_, CURLOPT_HTTPHEADER, header_list_);
 }
 
 void Transfer::configure_url() {
-  const Url url(request_.url);
-  const std::string scheme = url.valid() ? url.part(CURLUPART_SCHEME) : std::string();
-  if ((scheme != "http" && scheme != "https") || has_control(request_.url)) {
-    rejected_ = diag::make(diag::rule::http_bad_url,
-                           url.valid() ? fmt::format("\"{}\" is not a URL of a web server", display_url(request_.url))
-                                       : std::string("the address is not a URL"),
-                           "write it like http://127.0.0.1:8000");
+  const auto origin = origin_of(request_.url);
+  if (!origin) {
+    rejected_ = origin.error();
     return;
   }
+  https_ = origin->scheme == "https";
   set(easy_, CURLOPT_URL, request_.url.c_str());
   // A proxy from the environment cannot reach this machine's loopback interface.
-  if (is_loopback(url.part(CURLUPART_HOST))) set(easy_, CURLOPT_PROXY, "");
+  loopback_ = origin->is_loopback();
+  if (loopback_) set(easy_, CURLOPT_PROXY, "");
+}
+
+void Transfer::configure_authorities() {
+  if (!https_) return;
+  const auto trusted = authorities(request_.ca_file);
+  if (!trusted) {
+    rejected_ = trusted.error();
+    rejected_->message = fmt::format("{}: {}", subject(), rejected_->message);
+    return;
+  }
+  const auto try_set = [&](CURLoption option, const auto* value) {
+    return libcurl().easy_setopt(easy_, option, value) == CURLE_OK;
+  };
+  // Not every TLS library that libcurl can be built with takes folders, or certificates from memory.
+  if (trusted->folder) try_set(CURLOPT_CAPATH, trusted->folder->c_str());
+  if (trusted->pem) {
+    std::string pem = *trusted->pem;
+    const curl_blob blob{.data = pem.data(), .len = pem.size(), .flags = CURL_BLOB_COPY};
+    if (!try_set(CURLOPT_CAINFO_BLOB, &blob)) set(easy_, CURLOPT_CAINFO, request_.ca_file.c_str());
+  } else if (trusted->file) {
+    set(easy_, CURLOPT_CAINFO, trusted->file->c_str());
+  }
 }
 
 bool Transfer::add_header_line(const std::string& line) {
@@ -236,14 +216,67 @@ std::optional<diag::Diagnostic> Transfer::expired(int64_t now_ns) const {
   return std::nullopt;
 }
 
+// Says which of the usual reasons it is: libcurl's text depends on the TLS library it was built with.
+diag::Diagnostic Transfer::tls_failure(std::string_view detail) const {
+  // Results of a verification (OpenSSL, x509_vfy.h); others and other libraries get the text alone.
+  constexpr long kNotYetValid = 9;
+  constexpr long kExpired = 10;
+  constexpr std::array<long, 5> kUnknownAuthority{2, 18, 19, 20, 21};
+  long verified = 0;
+  libcurl().easy_getinfo(easy_, CURLINFO_SSL_VERIFYRESULT, &verified);
+  const auto make = [&](std::string_view reason, std::string help) {
+    return diag::make(diag::rule::http_tls, fmt::format("{}: {} ({})", subject(), reason, detail), std::move(help));
+  };
+  if (verified == kExpired)
+    return make("the server's certificate has expired", "its operator has to renew it; also check this host's clock");
+  if (verified == kNotYetValid) return make("the server's certificate is not valid yet", "check this host's clock");
+  if (std::find(kUnknownAuthority.begin(), kUnknownAuthority.end(), verified) != kUnknownAuthority.end())
+    return make(
+        "the server's certificate is signed by an authority that is not known here",
+        "if the authority is your own, name its certificate: --ca-file FILE, or SSL_CERT_FILE in the environment");
+  if (detail.find("subject name") != std::string_view::npos)
+    return make("the server's certificate is for another host",
+                "check the host in the address; something in between may have answered in its place");
+  return diag::make(diag::rule::http_tls, fmt::format("{}: {}", subject(), detail));
+}
+
+diag::Diagnostic Transfer::connect_failure(std::string_view detail) const {
+  std::string help = "check that the server runs and that host and port are right";
+  if (const char* proxy = proxy_variable())
+    help += fmt::format("; the environment names a proxy ({}), which may be the one that does not answer", proxy);
+  return diag::make(diag::rule::http_connect_failed, fmt::format("{}: {}", subject(), detail), std::move(help));
+}
+
+const char* Transfer::proxy_variable() const {
+  if (loopback_) return nullptr;
+  // Those that libcurl reads. It ignores HTTP_PROXY because CGI programs get a client's "Proxy:" header under this
+  // name.
+  const std::array<const char*, 4> of_https{"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+  const std::array<const char*, 3> of_http{"http_proxy", "all_proxy", "ALL_PROXY"};
+  const auto first_set = [](const auto& names) -> const char* {
+    for (const char* name : names)
+      if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return name;
+    return nullptr;
+  };
+  return https_ ? first_set(of_https) : first_set(of_http);
+}
+
 std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
   const std::string_view detail = error_text_[0] != '\0' ? error_text_.data() : libcurl().easy_strerror(code);
-  const auto problem = [&](diag::RuleId rule, std::string help = {}) {
-    return diag::make(rule, fmt::format("{}: {}", subject(), trim(detail)), std::move(help));
+  const auto problem = [&](diag::RuleId rule) {
+    return diag::make(rule, fmt::format("{}: {}", subject(), trim(detail)));
   };
   if (too_large_)
     return diag::make(diag::rule::http_too_large,
                       fmt::format("{}: the reply is larger than {} bytes", subject(), request_.max_bytes));
+  long tunnel_status = 0;
+  libcurl().easy_getinfo(easy_, CURLINFO_HTTP_CONNECTCODE, &tunnel_status);
+  if (code != CURLE_OK && tunnel_status >= 300)
+    return diag::make(diag::rule::http_proxy,
+                      fmt::format("{}: the proxy answered {} instead of opening a tunnel", subject(), tunnel_status),
+                      tunnel_status == 407
+                          ? "it wants a user and password: http://USER:PASSWORD@HOST:PORT in https_proxy"
+                          : "look into the proxy's log; no_proxy names hosts to reach without it");
   switch (code) {
     case CURLE_OK:
       return std::nullopt;
@@ -254,7 +287,7 @@ std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
     case CURLE_INTERFACE_FAILED:
-      return problem(diag::rule::http_connect_failed, "check that the server runs and that host and port are right");
+      return connect_failure(trim(detail));
     case CURLE_PARTIAL_FILE:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
@@ -269,7 +302,7 @@ std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
-      return problem(diag::rule::http_tls);
+      return tls_failure(trim(detail));
     case CURLE_OUT_OF_MEMORY:
       return problem(diag::rule::http_no_resources);
     default:

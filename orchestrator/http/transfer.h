@@ -44,9 +44,13 @@ class Transfer {
   static size_t on_body(char* data, size_t size, size_t count, void* self);
   void configure();
   void configure_url();
+  void configure_authorities();
   bool add_header_line(const std::string& line);
   void take_header(std::string_view line);
   std::string subject() const;
+  diag::Diagnostic tls_failure(std::string_view detail) const;
+  diag::Diagnostic connect_failure(std::string_view detail) const;
+  const char* proxy_variable() const;  // the one that names a proxy for this request; null without
 
   Method method_;
   Request request_;
@@ -55,6 +59,8 @@ class Transfer {
   curl_slist* header_list_ = nullptr;
   std::array<char, CURL_ERROR_SIZE> error_text_{};
   std::optional<diag::Diagnostic> rejected_;
+  bool https_ = false;
+  bool loopback_ = false;
   ReplyHead head_;
   uint64_t received_bytes_ = 0;
   bool too_large_ = false;

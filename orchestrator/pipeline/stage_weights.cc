@@ -9,6 +9,7 @@
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/engine/embedded/make_model.h"
+#include "orchestrator/pipeline/hash_progress.h"
 #include "orchestrator/pipeline/stages.h"
 #include "orchestrator/weights/pin.h"
 #include "orchestrator/weights/verify.h"
@@ -68,16 +69,11 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
   if (auto made = make_if_generated(line, *pin, *folder); !made) return diag::fail(std::move(made).error());
 
   const std::string fingerprint = stat_fingerprint(*folder);
-  const weights::Report report =
-      weights::verify(*folder, *pin,
-                      {.expected_model = line.job.model,
-                       .expected_revision = line.job.revision,
-                       .progress =
-                           [&](const weights::HashProgress& now) {
-                             line.progress.advance(Stage::kWeights, static_cast<int64_t>(now.bytes >> 20),
-                                                   static_cast<int64_t>(now.total_bytes >> 20), "MiB");
-                           }},
-                      line.stop);
+  const weights::Report report = weights::verify(*folder, *pin,
+                                                 {.expected_model = line.job.model,
+                                                  .expected_revision = line.job.revision,
+                                                  .progress = show_hashing(line.progress)},
+                                                 line.stop);
   line.diagnostics.add_all(report.findings);
   if (line.stop.stop_requested()) return diag::fail(rule::exec_interrupted, "interrupted while verifying weights");
   if (!report.verified)

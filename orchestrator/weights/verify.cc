@@ -1,8 +1,10 @@
 #include "orchestrator/weights/verify.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -10,8 +12,10 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/host/host.h"
 #include "orchestrator/weights/shard_check.h"
 #include "orchestrator/weights/staged_files.h"
+#include "orchestrator/weights/verification_cache.h"
 #include "orchestrator/weights/verify_judge.h"
 #include "orchestrator/weights/verify_records.h"
 
@@ -20,6 +24,7 @@ namespace sweep::weights {
 namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
+constexpr int64_t kSaveIntervalNs = 5'000'000'000;
 
 class Verification {
  public:
@@ -32,14 +37,40 @@ class Verification {
 
  private:
   void check_pin();
+  Staging begin();
+  std::vector<HashTask> tasks_of(const Staging& staging) const;
+  std::vector<HashOutcome> hash(const Staging& staging);
+  bool check_structure(const Staging& staging);
   void add(diag::RuleId rule, std::string message, std::string help = {});
 
   const std::filesystem::path& dir_;
   const Pin& pin_;
   const VerifyOptions& options_;
   const std::stop_token& stop_;
+  std::optional<VerificationCache> cache_;
   Report report_;
 };
+
+// The state of all files by name, empty if one cannot be inspected.
+std::string present_state(const Staging& staging) {
+  std::vector<NamedStamp> stamps;
+  for (const StagedFile& file : staging.files) {
+    struct stat status {};
+    if (::lstat(file.opened.c_str(), &status) != 0) return {};
+    stamps.push_back({.path = file.path, .stamp = stamp_of(status)});
+  }
+  return state_of(stamps);
+}
+
+// The same from what was hashed, empty if a stamp proves nothing for one of them.
+std::string hashed_state(const Staging& staging, std::span<const HashOutcome> outcomes) {
+  std::vector<NamedStamp> stamps;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i].state != HashState::kDone || !outcomes[i].stamp) return {};
+    stamps.push_back({.path = staging.files[i].path, .stamp = *outcomes[i].stamp});
+  }
+  return state_of(stamps);
+}
 
 // An incomplete pin is a warning by itself, but no basis for verifying.
 void Verification::add(diag::RuleId rule, std::string message, std::string help) {
@@ -65,31 +96,91 @@ void Verification::check_pin() {
     add(diag::rule::weights_pin_incomplete, "the pin lists no file");
 }
 
-Report Verification::run() {
-  const int64_t started_ns = base::monotonic_ns();
-  report_.model = pin_.model;
-  report_.revision = pin_.revision;
-  check_pin();
-  const Staging staging = stage(dir_, pin_, report_.findings);
-  check_shards(staging, pin_, report_.findings);
-
-  // Extra files are hashed too: the report then says what they are.
+// Extra files are hashed too: the report then says what they are.
+std::vector<HashTask> Verification::tasks_of(const Staging& staging) const {
   std::unordered_map<std::string_view, const PinnedFile*> pinned_by_path;
   for (const PinnedFile& file : pin_.files) pinned_by_path.emplace(file.path, &file);
+  std::map<std::pair<uint64_t, uint64_t>, const KnownDigests*> known;
+  for (const KnownDigests& digests : options_.known) known[{digests.stamp.device, digests.stamp.inode}] = &digests;
+
   std::vector<HashTask> tasks;
   for (const StagedFile& file : staging.files) {
     const auto pinned = pinned_by_path.find(file.path);
-    tasks.push_back({.file = file.opened,
-                     .size = file.size,
-                     .git_blob = pinned != pinned_by_path.end() && pinned->second->git_blob.has_value()});
+    HashTask task{.file = file.opened,
+                  .size = file.size,
+                  .git_blob = pinned != pinned_by_path.end() && pinned->second->git_blob.has_value()};
+    struct stat status {};
+    if (::lstat(file.opened.c_str(), &status) == 0) {
+      const auto found = known.find({status.st_dev, status.st_ino});
+      if (found != known.end() && found->second->stamp == stamp_of(status))
+        task.known = *found->second;
+      else if (cache_)
+        task.known = cache_->find(stamp_of(status));
+    }
+    tasks.push_back(std::move(task));
   }
-  const std::vector<HashOutcome> outcomes =
-      hash_files(tasks, {.threads = options_.threads, .progress = options_.progress}, stop_);
-  for (const HashOutcome& outcome : outcomes) report_.bytes += outcome.size;
+  return tasks;
+}
+
+std::vector<HashOutcome> Verification::hash(const Staging& staging) {
+  HashOptions options{.threads = options_.threads, .progress = options_.progress};
+  int64_t saved_ns = base::monotonic_ns();
+  if (cache_) {
+    // Now and then, so that a run that is killed does not begin anew.
+    options.finished = [&](size_t, const HashOutcome& outcome) {
+      if (outcome.state == HashState::kDone && outcome.stamp)
+        cache_->put({.stamp = *outcome.stamp, .sha256 = outcome.sha256, .git_blob = outcome.git_blob});
+      if (base::monotonic_ns() - saved_ns < kSaveIntervalNs) return;
+      saved_ns = base::monotonic_ns();
+      (void)cache_->save();  // tried again at the end, and reported there
+    };
+  }
+  return hash_files(tasks_of(staging), options, stop_);
+}
+
+// Returns whether there was nothing to report.
+bool Verification::check_structure(const Staging& staging) {
+  const size_t before = report_.findings.items().size();
+  check_shards(staging, pin_, report_.findings);
+  return report_.findings.items().size() == before;
+}
+
+// What every report begins with.
+Staging Verification::begin() {
+  report_.model = pin_.model;
+  report_.revision = pin_.revision;
+  report_.pin_sha256 = pin_digest(pin_);
+  report_.host = host::hostname();
+  check_pin();
+  Staging staging = stage(dir_, pin_, report_.findings);
+  report_.layout = layout_name(staging.located.layout);
+  return staging;
+}
+
+Report Verification::run() {
+  const int64_t started_ns = base::monotonic_ns();
+  const Staging staging = begin();
+  if (options_.cache_folder) cache_.emplace(*options_.cache_folder, staging.located.root, report_.pin_sha256);
+
+  const std::string state = present_state(staging);
+  const bool known_as_sound = cache_ && !state.empty() && cache_->sound_state() == state;
+  bool sound = known_as_sound || check_structure(staging);
+  const std::vector<HashOutcome> outcomes = hash(staging);
+  // The headers that were read are those of the bytes that were hashed only if nothing changed in between.
+  const bool same_state = !state.empty() && hashed_state(staging, outcomes) == state;
+  if (known_as_sound && !same_state) sound = check_structure(staging);
+  for (const HashOutcome& outcome : outcomes)
+    (outcome.from_known ? report_.bytes_cached : report_.bytes) += outcome.size;
 
   judge_files({.pin = pin_, .staging = staging, .outcomes = outcomes}, report_);
   report_.cancelled = stop_.stop_requested();
   std::sort(report_.files.begin(), report_.files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  if (cache_) {
+    if (sound && same_state) cache_->set_sound_state(state);
+    if (const auto saved = cache_->save(); !saved)
+      report_.findings.add(diag::make(diag::rule::weights_cache_unwritable, saved.error().text(),
+                                      "set SWEEPCTL_CACHE to a folder that can be written, or give --no-cache"));
+  }
   report_.findings.normalise();
   report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / kNanosecondsPerSecond;
   report_.verified = !report_.findings.has_errors() &&
@@ -101,10 +192,7 @@ Report Verification::run() {
 
 Report Verification::run_records_only() {
   const int64_t started_ns = base::monotonic_ns();
-  report_.model = pin_.model;
-  report_.revision = pin_.revision;
-  check_pin();
-  Staging staging = stage(dir_, pin_, report_.findings);
+  Staging staging = begin();
   // The records may be given alone, without the files they are about.
   if (staging.located.found && staging.located.layout == Layout::kPlain)
     staging.records = read_download_records(staging.located.root);

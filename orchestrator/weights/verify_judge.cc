@@ -30,6 +30,14 @@ bool is_loaded_by_engines(std::string_view path) {
                      [&](std::string_view suffix) { return path.ends_with(suffix); });
 }
 
+void take_content(const HashOutcome& outcome, FileReport& file) {
+  file.size = outcome.size;
+  file.sha256 = outcome.sha256;
+  if (!outcome.git_blob.empty()) file.git_blob = outcome.git_blob;
+  file.proof = outcome.from_known ? Proof::kCached : Proof::kHashed;
+  file.stamp = outcome.stamp;
+}
+
 class Judge {
  public:
   Judge(const Hashed& hashed, Report& report)
@@ -90,6 +98,7 @@ bool Judge::is_refused(std::string_view path) const {
 
 void Judge::judge_missing(const PinnedFile& pinned) {
   FileReport file{.path = pinned.path, .size = {}, .sha256 = {}, .status = FileStatus::kMissing};
+  note_expected(file, pinned);
   if (is_refused(pinned.path)) {
     file.status = FileStatus::kUnreadable;
   } else if (staging_.located.found) {
@@ -153,8 +162,7 @@ void Judge::judge(const PinnedFile& pinned, const StagedFile& staged, const Hash
           "verify again once nothing writes to the folder any more");
       break;
     case HashState::kDone:
-      file.size = outcome.size;
-      file.sha256 = outcome.sha256;
+      take_content(outcome, file);
       if (leads_elsewhere_now(staged)) {
         file.status = FileStatus::kChanged;
         add(diag::rule::weights_changed, pinned.path,
@@ -163,6 +171,7 @@ void Judge::judge(const PinnedFile& pinned, const StagedFile& staged, const Hash
         break;
       }
       file.status = judge_content(pinned, staged, outcome);
+      note_expected(file, pinned);
       break;
   }
   report_.files.push_back(std::move(file));
@@ -173,7 +182,7 @@ void Judge::extra() {
     const StagedFile& staged = staging_.files[i];
     if (pinned_paths_.contains(staged.path)) continue;
     FileReport file{.path = staged.path, .size = staged.size, .sha256 = {}, .status = FileStatus::kExtra};
-    if (outcomes_[i].state == HashState::kDone) file.sha256 = outcomes_[i].sha256;
+    if (outcomes_[i].state == HashState::kDone) take_content(outcomes_[i], file);
     report_.files.push_back(std::move(file));
     diag::Diagnostic finding =
         diag::make(diag::rule::weights_extra_file, fmt::format("\"{}\" is not in the pin", staged.path),

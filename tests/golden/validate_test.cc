@@ -27,6 +27,7 @@ const std::map<std::string, std::string> kWithoutGolden{
     {"cli/", "about the command line"},
     {"git/", "about repositories and revisions"},
     {"http/", "about servers"},
+    {"hub/", "about replies of a model hub"},
     {"load/", "about replies of servers"},
     {"exec/", "about processes"},
     {"kernels/", "about builds and their gate"},

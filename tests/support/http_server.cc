@@ -29,23 +29,42 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+class PlainWire final : public Wire {
+ public:
+  explicit PlainWire(int socket) : socket_(socket) {}
+  ssize_t receive(char* data, size_t size) override { return ::recv(socket_, data, size, 0); }
+  ssize_t send(const char* data, size_t size) override { return ::send(socket_, data, size, MSG_NOSIGNAL); }
+  bool has_more() const override { return false; }
+  void finish() override {}
+
+ private:
+  int socket_;
+};
+
+struct Ends {
+  Wire& wire;
+  int socket;
+  int stop_fd;
+};
+
 // False if the peer closed or the server is stopping.
-bool read_more(int socket, int stop_fd, std::string& buffer) {
+bool read_more(const Ends& ends, std::string& buffer) {
   std::array<pollfd, 2> watched{
-      {{.fd = socket, .events = POLLIN, .revents = 0}, {.fd = stop_fd, .events = POLLIN, .revents = 0}}};
-  if (::poll(watched.data(), watched.size(), -1) < 0 || watched[1].revents != 0) return false;
+      {{.fd = ends.socket, .events = POLLIN, .revents = 0}, {.fd = ends.stop_fd, .events = POLLIN, .revents = 0}}};
+  if (!ends.wire.has_more() && (::poll(watched.data(), watched.size(), -1) < 0 || watched[1].revents != 0))
+    return false;
   std::array<char, 65536> piece;
-  const ssize_t got = ::recv(socket, piece.data(), piece.size(), 0);
+  const ssize_t got = ends.wire.receive(piece.data(), piece.size());
   if (got <= 0) return false;
   buffer.append(piece.data(), static_cast<size_t>(got));
   return true;
 }
 
-std::optional<HttpRequest> read_request(int socket, int stop_fd) {
+std::optional<HttpRequest> read_request(const Ends& ends) {
   std::string buffer;
   size_t head_end;
   while ((head_end = buffer.find("\r\n\r\n")) == std::string::npos)
-    if (!read_more(socket, stop_fd, buffer)) return std::nullopt;
+    if (!read_more(ends, buffer)) return std::nullopt;
   HttpRequest request;
   std::string_view head = std::string_view(buffer).substr(0, head_end);
   const std::string_view first = head.substr(0, head.find("\r\n"));
@@ -70,7 +89,7 @@ std::optional<HttpRequest> read_request(int socket, int stop_fd) {
   const std::string& text = request.headers["content-length"];
   std::from_chars(text.data(), text.data() + text.size(), length);
   while (buffer.size() < head_end + 4 + length)
-    if (!read_more(socket, stop_fd, buffer)) return std::nullopt;
+    if (!read_more(ends, buffer)) return std::nullopt;
   request.body = buffer.substr(head_end + 4, length);
   return request;
 }
@@ -84,8 +103,8 @@ std::string head_text(int status, std::string_view content_type, std::string_vie
 
 void Reply::raw(std::string_view bytes) {
   while (!bytes.empty() && !peer_gone_) {
-    const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0)
+    const ssize_t sent = wire_.send(bytes.data(), bytes.size());
+    if (sent <= 0)
       peer_gone_ = true;
     else
       bytes.remove_prefix(static_cast<size_t>(sent));
@@ -125,7 +144,37 @@ void Reply::reset() {
   peer_gone_ = true;
 }
 
-HttpServer::HttpServer(Script script) : script_(std::move(script)) {
+void Reply::connect_through(int port, std::string_view first) {
+  const base::FileDescriptor other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  if (::connect(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return;
+  if (::send(other.get(), first.data(), first.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(first.size())) return;
+  std::array<char, 65536> piece;
+  while (true) {
+    std::array<pollfd, 3> watched{{{.fd = socket_, .events = POLLIN, .revents = 0},
+                                   {.fd = other.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = stop_fd_, .events = POLLIN, .revents = 0}}};
+    if (::poll(watched.data(), watched.size(), -1) < 0 || watched[2].revents != 0) return;
+    const bool from_peer = watched[0].revents != 0;
+    const ssize_t got =
+        from_peer ? wire_.receive(piece.data(), piece.size()) : ::recv(other.get(), piece.data(), piece.size(), 0);
+    if (got <= 0) return;
+    const std::string_view bytes(piece.data(), static_cast<size_t>(got));
+    if (!from_peer)
+      raw(bytes);
+    else if (::send(other.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != got)
+      return;
+  }
+}
+
+WireMaker plain_wires() {
+  return [](int socket) { return std::make_unique<PlainWire>(socket); };
+}
+
+HttpServer::HttpServer(Script script, WireMaker wires) : script_(std::move(script)), wires_(std::move(wires)) {
   listener_ = base::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   SWEEPCTL_CHECK(listener_.is_open());
   sockaddr_in address{};
@@ -179,14 +228,17 @@ void HttpServer::serve(int socket) {
   const base::FileDescriptor owner(socket);
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const auto request = read_request(socket, stop_read_.get());
+  const auto wire = wires_(socket);
+  if (!wire) return;
+  const auto request = read_request({.wire = *wire, .socket = socket, .stop_fd = stop_read_.get()});
   if (!request) return;
   {
     const std::lock_guard lock(mutex_);
     requests_.push_back(*request);
   }
-  Reply reply(socket, stop_read_.get());
+  Reply reply(*wire, socket, stop_read_.get());
   script_(*request, reply);
+  if (!reply.peer_gone()) wire->finish();
 }
 
 }  // namespace sweep::test

@@ -1,5 +1,5 @@
 // A real HTTP server on the loopback interface whose every reply is a script: it can delay, drip, split, reset or never
-// answer. One thread per connection, one request per connection.
+// answer. One thread per connection, one request per connection. tls.h makes it one for HTTPS.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -25,10 +26,24 @@ struct HttpRequest {
   std::string body;
 };
 
+// How bytes travel on a connection. Results as of recv(2) and send(2).
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  virtual ssize_t receive(char* data, size_t size) = 0;
+  virtual ssize_t send(const char* data, size_t size) = 0;
+  virtual bool has_more() const = 0;  // received already, so that the socket need not become readable
+  virtual void finish() = 0;          // says goodbye before the socket is closed
+};
+
+// Makes the wire of an accepted connection; null if that fails.
+using WireMaker = std::function<std::unique_ptr<Wire>(int socket)>;
+WireMaker plain_wires();
+
 // The server's side of one connection. After the peer has gone, sending does nothing.
 class Reply {
  public:
-  Reply(int socket, int stop_fd) : socket_(socket), stop_fd_(stop_fd) {}
+  Reply(Wire& wire, int socket, int stop_fd) : wire_(wire), socket_(socket), stop_fd_(stop_fd) {}
 
   void raw(std::string_view bytes);
   // A reply with Content-Length.
@@ -45,8 +60,12 @@ class Reply {
   // Closes with a TCP reset.
   void reset();
   bool peer_gone() const { return peer_gone_; }
+  // Bytes in both directions between the peer and another port of the loopback interface, until one of them closes.
+  // `first` is sent there before.
+  void connect_through(int port, std::string_view first = {});
 
  private:
+  Wire& wire_;
   int socket_;
   int stop_fd_;
   bool peer_gone_ = false;
@@ -57,7 +76,7 @@ class HttpServer {
   using Script = std::function<void(const HttpRequest&, Reply&)>;
 
   // Listens at once on a free port.
-  explicit HttpServer(Script script);
+  explicit HttpServer(Script script, WireMaker wires = plain_wires());
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer();  // breaks off what is still being answered
@@ -75,6 +94,7 @@ class HttpServer {
   void serve(int socket);
 
   Script script_;
+  WireMaker wires_;
   base::FileDescriptor listener_;
   base::FileDescriptor stop_read_;
   base::FileDescriptor stop_write_;

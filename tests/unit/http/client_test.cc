@@ -5,12 +5,13 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <vector>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/http.h"
+#include "orchestrator/http/url.h"
 #include "tests/support/catch.h"
+#include "tests/support/environment.h"
 #include "tests/support/http_server.h"
 
 namespace sweep::http {
@@ -199,29 +200,10 @@ TEST_CASE("get: endless headers are given up on") {
   CHECK(failure_of(get({.url = server.url()})).rule == diag::rule::http_too_large);
 }
 
-TEST_CASE("get: redirects are followed only when asked, and not without end") {
-  HttpServer* self = nullptr;
-  HttpServer server([&](const HttpRequest& request, Reply& reply) {
-    if (request.target == "/a") return reply.whole(302, "text/plain", "", "Location: /b\r\n");
-    if (request.target == "/loop") return reply.whole(302, "text/plain", "", "Location: /loop\r\n");
-    reply.whole(200, "text/plain", "arrived at " + self->url());
-  });
-  self = &server;
-  const auto stayed = get({.url = server.url() + "/a"});
-  REQUIRE(stayed.has_value());
-  CHECK(stayed->head.status == 302);
-  const auto followed = get({.url = server.url() + "/a", .follow_redirects = true});
-  REQUIRE(followed.has_value());
-  CHECK(followed->head.status == 200);
-  CHECK(followed->body == "arrived at " + server.url());
-  CHECK(failure_of(get({.url = server.url() + "/loop", .follow_redirects = true})).rule == diag::rule::http_protocol);
-}
-
 TEST_CASE("get: a proxy of the environment is not asked for loopback addresses") {
-  ::setenv("http_proxy", "http://127.0.0.1:9", 1);
+  const test::EnvironmentVariable proxy("http_proxy", "http://127.0.0.1:9");
   const HttpServer server([](const HttpRequest&, Reply& reply) { reply.whole(200, "text/plain", "direct"); });
   const auto response = get({.url = server.url()});
-  ::unsetenv("http_proxy");
   REQUIRE(response.has_value());
   CHECK(response->body == "direct");
 }
@@ -242,11 +224,6 @@ TEST_CASE("get: a CA file that is not there is http/tls") {
   CHECK(
       failure_of(get({.url = fmt::format("https://127.0.0.1:{}", server.port()), .ca_file = "/no/such/ca.pem"})).rule ==
       diag::rule::http_tls);
-}
-
-TEST_CASE("display_url: shows neither credentials nor query") {
-  CHECK(display_url("https://user:secret@host:81/a?token=secret#frag") == "https://host:81/a");
-  CHECK(display_url("::") == "(not a URL)");
 }
 
 TEST_CASE("get: messages hold no secret") {

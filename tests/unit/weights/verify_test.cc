@@ -185,6 +185,31 @@ TEST_CASE("verify: a pin for another model or revision, and a generated revision
   CHECK(m.verify().verified);
 }
 
+TEST_CASE("verify: the report says where, by which pin, and what was expected instead of what was found") {
+  Staged m;
+  Report report = m.verify();
+  CHECK_FALSE(report.host.empty());
+  CHECK(report.layout == "plain");
+  CHECK(report.pin_sha256 == pin_digest(m.pin));
+  for (const FileReport& file : report.files) {
+    CHECK((file.proof == Proof::kHashed));
+    CHECK_FALSE((file.expected_size || file.expected_sha256 || file.expected_git_blob));
+  }
+  const PinnedFile changed = m.pin.files[0];
+  const PinnedFile removed = m.pin.files[1];
+  m.dir.write(changed.path, "something else");
+  std::filesystem::remove(m.dir / removed.path);
+  report = m.verify();
+  for (const FileReport& file : report.files) {
+    CAPTURE(file.path);
+    const bool is_changed = file.path == changed.path;
+    const bool is_removed = file.path == removed.path;
+    CHECK((file.expected_sha256 == (is_changed ? changed.sha256 : is_removed ? removed.sha256 : std::nullopt)));
+    CHECK((file.expected_size == (is_changed ? changed.size : is_removed ? removed.size : std::nullopt)));
+    CHECK((file.proof == (is_removed ? Proof::kNone : Proof::kHashed)));
+  }
+}
+
 TEST_CASE("verify: what the pin does not identify is not verified") {
   Staged m;
   m.pin.generator.reset();
