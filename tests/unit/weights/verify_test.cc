@@ -264,6 +264,41 @@ TEST_CASE("verify: index, shards and pin must agree on tensors and totals") {
   CHECK(rules_of(m.verify()) == Rules{"weights/tensor-mismatch"});
 }
 
+TEST_CASE("verify: an index in a folder is held against the shards beside it, other indexes are only hashed") {
+  const test::TestDir dir;
+  for (const char* folder : {"", "encoder"}) {
+    std::filesystem::create_directories(dir / folder);
+    test::write_tiny_model(dir / folder);
+  }
+  dir.write("pytorch_model.bin.index.json", R"({"weight_map":{"a":"pytorch_model-00001-of-00002.bin"}})");
+  CHECK(verify(dir.path(), pin_of(dir.path(), "tiny")).findings.empty());
+  auto index = nlohmann::json::parse(dir.read("encoder/model.safetensors.index.json"));
+  index["weight_map"].erase("layers.1.w0");
+  index["weight_map"]["ghost"] = "absent.safetensors";
+  dir.write("encoder/model.safetensors.index.json", index.dump());
+  const Report report = verify(dir.path(), pin_of(dir.path(), "tiny"));
+  CHECK(rules_of(report) == Rules{"weights/index-names-missing-shard", "weights/tensor-mismatch"});
+  CHECK(contains(messages_of(report), "\"encoder/absent.safetensors\""));
+  CHECK(contains(messages_of(report), "\"encoder/model-00001-of-00003.safetensors\": 1 tensor not placed in it"));
+}
+
+TEST_CASE("verify: gaps in the numbers of shards, and pinned shards that the index does not know, are warnings") {
+  const Staged m;
+  auto index = nlohmann::json::parse(m.dir.read(std::string(kIndexName)));
+  for (const char* tensor : {"layers.2.w0", "layers.2.w1"}) index["weight_map"].erase(tensor);
+  index["metadata"]["total_size"] = index["metadata"]["total_size"].get<int>() / 3 * 2;
+  m.dir.write(kIndexName, index.dump());
+  m.dir.write("model.safetensors", test::safetensors("{}", ""));
+  m.dir.write("other.safetensors", test::safetensors("{}", ""));
+  const Report report = verify(m.dir.path(), pin_of(m.dir.path(), "tiny"));
+  CHECK(report.verified);
+  CHECK(rules_of(report) == Rules{"weights/shard-numbering", "weights/unindexed-shard"});
+  CHECK(report.findings.warning_count() == 3);
+  CHECK(contains(messages_of(report), "number 2 of 3 is not among them"));
+  CHECK(contains(messages_of(report), "\"model.safetensors\" is pinned, and"));
+  CHECK(contains(messages_of(report), "\"model-00002-of-00003.safetensors\" is pinned, and"));
+}
+
 TEST_CASE("verify: a file name that is not UTF-8 is an extra file, and the report stays writable as JSON") {
   const Staged m;
   m.dir.write("bad\xff.json", "{}");
