@@ -135,6 +135,19 @@ TEST_CASE("run: refuses to dispatch while another host's weights differ, and rec
   CHECK(contains(without.output, "[run/weights-disagree]"));
   CHECK_FALSE(checkout.has("engine.json"));
 
+  // Staging again does not make the hosts agree.
+  const fs::path elsewhere = checkout.root() / "elsewhere";
+  fs::copy(other, elsewhere);
+  flip_byte(elsewhere / kShard);
+  const Ran restaged = checkout.run({"--resume", "--weights", elsewhere.string()});
+  INFO(restaged.output);
+  CHECK(restaged.code == 1);
+  CHECK(contains(restaged.output, "[run/weights-disagree]"));
+
+  // What the stage's document says is only used if it can be understood.
+  REQUIRE(base::write_file_atomic(checkout.out() / "weights.json",
+                                  R"({"schema_version": 1, "verified": true, "files": 5, "agreement": 7})")
+              .has_value());
   const Ran mended = checkout.run({"--resume", "--weights-report", good});
   INFO(mended.output);
   CHECK(mended.code == 0);
