@@ -77,6 +77,8 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
         answer.error().help = call.method == http::Method::kHead && options_.settings.head_timeout
                                   ? "HF_HUB_ETAG_TIMEOUT allows more"
                                   : "--timeout S allows more";
+      if (answer.error().rule == diag::rule::http_connect_failed)
+        answer.error().help += "; HF_ENDPOINT names another hub, and --from-listing FILE needs none";
       if (last || !passes(answer.error())) return answer;
     } else {
       if (!passes(status)) return diag::fail(refusal(call, answer->response));
