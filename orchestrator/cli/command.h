@@ -38,6 +38,7 @@ void add_changelog(CLI::App& app, Action& action);
 void add_weights(CLI::App& app, Action& action);
 void add_weights_pin(CLI::App& weights_command, Action& action);     // below `weights`
 void add_weights_verify(CLI::App& weights_command, Action& action);  // likewise
+void add_weights_agree(CLI::App& weights_command, Action& action);   // likewise
 void add_kernels(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);

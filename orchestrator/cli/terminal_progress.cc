@@ -78,7 +78,7 @@ class TerminalProgress final : public pipeline::Progress {
   void advance(Stage stage, int64_t done, int64_t total, std::string_view detail) override {
     constexpr double kRedrawSeconds = 0.1;
     if (done != total && seconds_since(last_draw_ns_) < kRedrawSeconds) return;
-    constexpr int64_t kCells = 24;
+    constexpr int64_t kCells = 20;
     const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
     const auto filled = static_cast<size_t>(share * kCells);
     const double elapsed = seconds_since(begin_ns_);

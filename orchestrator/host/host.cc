@@ -55,11 +55,16 @@ std::vector<Gpu> nvidia_gpus(const fs::path& root) {
 
 }  // namespace
 
+std::string hostname() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.nodename : "";
+}
+
 Host inspect_host(const fs::path& root) {
   Host host;
+  host.hostname = hostname();
   utsname names{};
   if (::uname(&names) == 0) {
-    host.hostname = names.nodename;
     host.kernel = std::string(names.sysname) + " " + names.release;
   }
   host.system = value_of(text_of(root / "etc/os-release"), "PRETTY_NAME", '=');

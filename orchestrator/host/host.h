@@ -15,6 +15,9 @@ struct Gpu {
   std::string name;  // "NVIDIA H200"; empty if the driver does not tell
 };
 
+// The name under which this host is known to itself; empty if it has none.
+std::string hostname();
+
 struct Host {
   std::string hostname;
   std::string kernel;  // "Linux 6.1.0"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "orchestrator/base/file.h"
@@ -50,9 +49,7 @@ std::optional<weights::IndexTotals> read_index(const std::string& content, std::
   const size_t errors_before = diagnostics.error_count();
   const auto index = weights::parse_index(content, name, diagnostics);
   if (!index || diagnostics.error_count() != errors_before) return std::nullopt;
-  std::set<std::string> shards;
-  for (const auto& [tensor, shard] : index->weight_map) shards.insert(shard);
-  for (const std::string& shard : shards)
+  for (const std::string& shard : index->files)
     if (find_file(files, shard) == nullptr) missing.push_back(shard);
   if (!index->total_size) return std::nullopt;
   return weights::IndexTotals{.total_size = *index->total_size, .tensor_count = index->weight_map.size()};

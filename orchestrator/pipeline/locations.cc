@@ -37,16 +37,16 @@ std::optional<fs::path> find_root(const std::optional<fs::path>& option) {
   return named && is_checkout(*named) ? named : std::nullopt;
 }
 
-fs::path find_cache(const fs::path& root) {
+}  // namespace
+
+std::optional<fs::path> user_cache() {
   std::error_code error;
   if (const auto named = from_environment("SWEEPCTL_CACHE")) return fs::absolute(*named, error);
   if (const auto xdg = from_environment("XDG_CACHE_HOME")) return *xdg / "sweepctl";
   if (const auto home = from_environment("HOME"); home && home->is_absolute() && *home != "/")
     return *home / ".cache" / "sweepctl";
-  return root / ".cache";
+  return std::nullopt;
 }
-
-}  // namespace
 
 diag::Result<Locations> find_locations(const std::optional<fs::path>& root_option) {
   const auto root = find_root(root_option);
@@ -58,7 +58,7 @@ diag::Result<Locations> find_locations(const std::optional<fs::path>& root_optio
   }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return Locations{.root = *root, .programs = program.parent_path(), .cache = find_cache(*root)};
+  return Locations{.root = *root, .programs = program.parent_path(), .cache = user_cache().value_or(*root / ".cache")};
 }
 
 }  // namespace sweep::pipeline

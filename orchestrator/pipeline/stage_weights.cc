@@ -9,7 +9,9 @@
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/engine/embedded/make_model.h"
+#include "orchestrator/pipeline/hash_progress.h"
 #include "orchestrator/pipeline/stages.h"
+#include "orchestrator/pipeline/weights_agreement.h"
 #include "orchestrator/weights/pin.h"
 #include "orchestrator/weights/verify.h"
 
@@ -68,16 +70,11 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
   if (auto made = make_if_generated(line, *pin, *folder); !made) return diag::fail(std::move(made).error());
 
   const std::string fingerprint = stat_fingerprint(*folder);
-  const weights::Report report =
-      weights::verify(*folder, *pin,
-                      {.expected_model = line.job.model,
-                       .expected_revision = line.job.revision,
-                       .progress =
-                           [&](const weights::HashProgress& now) {
-                             line.progress.advance(Stage::kWeights, static_cast<int64_t>(now.bytes >> 20),
-                                                   static_cast<int64_t>(now.total_bytes >> 20), "MiB");
-                           }},
-                      line.stop);
+  const weights::Report report = weights::verify(*folder, *pin,
+                                                 {.expected_model = line.job.model,
+                                                  .expected_revision = line.job.revision,
+                                                  .progress = show_hashing(line.progress)},
+                                                 line.stop);
   line.diagnostics.add_all(report.findings);
   if (line.stop.stop_requested()) return diag::fail(rule::exec_interrupted, "interrupted while verifying weights");
   if (!report.verified)
@@ -96,9 +93,14 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
   document["staged_fingerprint"] = fingerprint;
   if (auto written = line.folder.write(stage_file::kWeights, document); !written)
     return diag::fail(std::move(written).error());
-  line.progress.end(Stage::kWeights,
-                    fmt::format("{} files, {:.1f} MB verified at revision {}", report.files.size(),
-                                static_cast<double>(report.bytes) * 1e-6, line.job.revision.substr(0, 12)));
+  if (auto agreed = agree_with_hosts(line, document); !agreed) return diag::fail(std::move(agreed).error());
+  line.progress.end(
+      Stage::kWeights,
+      fmt::format("{} files, {:.1f} MB verified at revision {}{}", report.files.size(),
+                  static_cast<double>(report.bytes + report.bytes_cached) * 1e-6, line.job.revision.substr(0, 12),
+                  line.options.weights_reports.empty()
+                      ? ""
+                      : fmt::format(", as on {} other hosts", line.options.weights_reports.size())));
   return WeightsOutcome{std::move(*folder), std::move(document)};
 }
 
@@ -123,6 +125,11 @@ diag::Result<WeightsOutcome> verify_weights(const Line& line) {
   if (*known && (**known).value("verified", false)) {
     const fs::path folder = (**known).value("folder", "");
     if ((**known).value("staged_fingerprint", "") == stat_fingerprint(folder)) {
+      if (auto agreed = agree_with_hosts(line, **known); !agreed) {
+        line.progress.begin(Stage::kWeights, "comparing hosts");
+        line.progress.fail(Stage::kWeights, agreed.error().message);
+        return diag::fail(std::move(agreed).error());
+      }
       line.progress.reuse(Stage::kWeights, "verified before, and no file was touched since");
       return WeightsOutcome{folder, std::move(**known)};
     }

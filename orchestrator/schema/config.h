@@ -250,6 +250,8 @@ struct PinIndex {
   Integer total_size, tensor_count;
 };
 
+// The short form (a lock file) has no schema_version, index and generator, and no `complete`: what it lists is what is
+// there to verify.
 struct Pin {
   yaml::Range where;
   std::string file;  // relative to the checkout

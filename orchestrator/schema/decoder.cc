@@ -174,12 +174,20 @@ void Decoder::read(const yaml::Node& node, const Shape& shape, Located<bool>& ou
 }
 
 void Decoder::read(const yaml::Node& node, const Shape& shape, std::vector<NamedText>& out) {
-  if (is_absent(node, shape) || !is_map(node)) return;
-  for (const yaml::Entry& entry : node.entries) {
-    const Scope scope(*this, entry.key, entry.key_where);
+  each_named(node, shape, [&](const yaml::Entry& entry) {
     NamedText named{entry.key, entry.key_where, {}};
     read(entry.value, *shape.item, named.value);
     out.push_back(std::move(named));
+  });
+}
+
+void Decoder::each_named(const yaml::Node& node, const Shape& shape,
+                         const std::function<void(const yaml::Entry&)>& read) {
+  if (is_absent(node, shape) || !is_map(node)) return;
+  for (const yaml::Entry& entry : node.entries) {
+    const Scope scope(*this, entry.key, entry.key_where);
+    if (shape.form != nullptr) check_name(entry, *shape.form);
+    read(entry);
   }
 }
 
@@ -217,13 +225,7 @@ void Decoder::check(const yaml::Node& node, const Shape& shape) {
       }
       return;
     case ShapeKind::kMap:
-      if (!is_map(node)) return;
-      for (const yaml::Entry& entry : node.entries) {
-        const Scope scope(*this, entry.key, entry.key_where);
-        if (shape.form != nullptr) check_name(entry, *shape.form);
-        check(entry.value, *shape.item);
-      }
-      return;
+      return each_named(node, shape, [&](const yaml::Entry& entry) { check(entry.value, *shape.item); });
     case ShapeKind::kObject:
     case ShapeKind::kEither:
       return read_object(node, fields_of(node, shape), nullptr);

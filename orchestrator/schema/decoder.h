@@ -1,6 +1,7 @@
 // Walks a located tree along the field tables: checks everything, keeps what is bound, reports all problems.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -88,6 +89,10 @@ class Decoder {
     out.where = node.where;
     read_object(node, *shape.object, &out);
   }
+
+  // Calls `read` for every entry of a mapping with free names, with its name as a part of the path. Names are checked
+  // against the shape's form.
+  void each_named(const yaml::Node& node, const Shape& shape, const std::function<void(const yaml::Entry&)>& read);
 
   // The fields of a mapping into the object that the table is bound to.
   void read_object(const yaml::Node& node, const ObjectShape& shape, void* object);

@@ -15,7 +15,7 @@ const FileShape& file_shape(FileKind kind) {
         acceptance_file_shape()},
        {"performance changelog", "Append-only list of changes, each with the matrix entries that it asks to run.",
         changelog_file_shape()},
-       {"model pin", "Every file of a model at one revision, with its size and digest.", object(pin_shape())},
+       {"model pin", "Every file of a model at one revision, with its size and digest.", pin_file_shape()},
        {"cluster file", "Accounts, partitions and aliases of one Slurm cluster, in the format of srt-slurm.",
         object(cluster_shape())},
        {"job-matrix row", "One row of the job matrix, or a list of them, as `sweepctl plan full-sweep` prints it.",

@@ -52,6 +52,7 @@ std::optional<FileKind> kind_of_map(const yaml::Node& root) {
   if ((has(root, {"labels"}) || has(root, {"hardware"})) && mostly_known(root, runners_shape()))
     return FileKind::kRunners;
   if (has(root, {"schema_version", "files"}) && has(root, {"revision", "files"})) return FileKind::kPin;
+  if (has(root, {"repo"}) && has(root, {"revision"})) return FileKind::kPin;
   if (is_recipe(root)) return FileKind::kRecipe;
   if (any_value(root, is_curve)) return FileKind::kAcceptance;
   const auto entries = std::count_if(root.entries.begin(), root.entries.end(),

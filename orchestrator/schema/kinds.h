@@ -28,13 +28,15 @@ const ObjectShape& runners_shape();
 const ObjectShape& recipe_shape();
 const ObjectShape& changelog_entry_shape();
 const ObjectShape& pin_shape();
+const ObjectShape& lock_shape();  // the short form of a pin
 const ObjectShape& cluster_shape();
 const ObjectShape& result_shape();
 
-// Whole files: mappings from free names, and lists.
+// Whole files: mappings from free names, lists, and files of several forms.
 const Shape& matrix_file_shape();
 const Shape& acceptance_file_shape();
 const Shape& changelog_file_shape();
+const Shape& pin_file_shape();
 const Shape& row_shape();
 
 // A kind of file as a whole, for editors and the reference page.

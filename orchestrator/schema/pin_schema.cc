@@ -5,6 +5,7 @@
 
 #include "orchestrator/diag/rules/schema.h"
 #include "orchestrator/schema/kinds.h"
+#include "orchestrator/schema/model_path.h"
 
 namespace sweep::schema {
 
@@ -14,19 +15,24 @@ namespace rule = diag::rule;
 
 // Paths come from a hub and are joined to a local folder.
 bool is_safe_path(std::string_view path) {
-  if (path.empty() || path.starts_with('/') || path.find('\\') != std::string_view::npos) return false;
-  while (!path.empty()) {
-    const size_t end = std::min(path.find('/'), path.size());
-    const std::string_view part = path.substr(0, end);
-    if (part.empty() || part == "." || part == "..") return false;
-    if (end + 1 == path.size()) return false;  // ends with a slash: a folder
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return true;
+  return !unsafe_reason(path);
 }
-const TextForm kPathInModel{"a path inside the model's folder", is_safe_path,
-                            "^(?!\\.{1,2}(/|$))[^/\\\\]+(/(?!\\.{1,2}(/|$))[^/\\\\]+)*$",
-                            "paths are relative, with \"/\" and without \".\" or \"..\""};
+const TextForm kPathInModel{
+    "a path inside the model's folder", is_safe_path,
+    "^(?![A-Za-z]:)(?!\\.{1,2}(/|$))[^/\\\\\\x00-\\x1f\\x7f]+(/(?!\\.{1,2}(/|$))[^/\\\\\\x00-\\x1f\\x7f]+)*$",
+    "paths are relative, with \"/\" and without \".\", \"..\", back-slashes, drive letters or control characters"};
+
+const TextForm kFileSha256{kSha256Form.name, kSha256Form.matches, kSha256Form.pattern,
+                           "40 digits are no SHA-256; those of a git blob id go into \"git_blob\""};
+const TextForm kGitBlob{"a git blob id of 40 hexadecimal digits in lower case", kCommitForm.matches,
+                        kCommitForm.pattern, "the SHA-256 of a file goes into \"sha256\""};
+
+Shape sha256_text() {
+  return text(&kFileSha256).or_null();
+}
+Shape git_blob_text() {
+  return text(&kGitBlob).or_null();
+}
 
 const ObjectShape& file_shape() {
   static const ObjectShape shape{
@@ -34,10 +40,10 @@ const ObjectShape& file_shape() {
       "One file of the model repository.",
       {field<&PinFile::path>("path", text(&kPathInModel), "path inside the repository", Need::kRequired),
        field<&PinFile::size>("size", integer(0).or_null(), "bytes; null where not known", Need::kRequired),
-       field<&PinFile::sha256>("sha256", text(&kSha256Form).or_null(), "SHA-256 of the content; null where not known",
+       field<&PinFile::sha256>("sha256", sha256_text(), "SHA-256 of the content; null where not known",
                                Need::kRequired),
-       field<&PinFile::git_blob>("git_blob", text(&kCommitForm).or_null(),
-                                 "git blob id of the content; null where not known", Need::kRequired)}};
+       field<&PinFile::git_blob>("git_blob", git_blob_text(), "git blob id of the content; null where not known",
+                                 Need::kRequired)}};
   return shape;
 }
 
@@ -48,6 +54,59 @@ const ObjectShape& index_shape() {
       {field<&PinIndex::total_size>("total_size", integer(0), "bytes of all tensors", Need::kRequired),
        field<&PinIndex::tensor_count>("tensor_count", integer(0), "number of tensors", Need::kRequired)}};
   return shape;
+}
+
+const ObjectShape& locked_file_shape() {
+  static const ObjectShape shape{
+      "a locked file",
+      "What identifies the content of one file.",
+      {field<&PinFile::sha256>("sha256", sha256_text(), "SHA-256 of the content"),
+       field<&PinFile::git_blob>("git_blob", git_blob_text(), "git blob id of the content"),
+       field<&PinFile::size>("size", integer(0).or_null(), "bytes")},
+      {{FieldRule::Kind::kAtLeastOne, rule::schema_missing_field, {{{"sha256"}}, {{"git_blob"}}}}}};
+  return shape;
+}
+
+void read_locked_files(Decoder& decoder, const yaml::Node& node, const Field& field, void* object) {
+  auto& files = static_cast<Pin*>(object)->files;
+  decoder.each_named(node, field.shape, [&](const yaml::Entry& entry) {
+    PinFile& file = files.emplace_back();
+    file.path = {entry.key, entry.key_where, true};
+    decoder.read(entry.value, *field.shape.item, file);
+    if (entry.value.is_map() && !file.sha256.stated() && !file.git_blob.stated())
+      decoder.report(rule::schema_missing_field, entry.key_where, fmt::format("file \"{}\" has no digest", entry.key),
+                     "state its sha256 or git_blob");
+  });
+}
+
+void check_listed_twice(Decoder& decoder, const Pin& pin) {
+  std::map<std::string_view, yaml::Range> seen;
+  for (size_t i = 0; i < pin.files.size(); ++i) {
+    const PinFile& file = pin.files[i];
+    if (!file.path || seen.emplace(*file.path, file.path.where).second) continue;
+    const Decoder::Scope files(decoder, "files", file.where);
+    const Decoder::Scope scope(decoder, i, file.where);
+    decoder.report(rule::schema_duplicate_name, file.path.where,
+                   fmt::format("file \"{}\" is listed twice", *file.path));
+  }
+}
+
+void check_complete(Decoder& decoder, const Pin& pin) {
+  if (!pin.complete || !*pin.complete) return;
+  for (size_t i = 0; i < pin.files.size(); ++i) {
+    const PinFile& file = pin.files[i];
+    if (!file.path) continue;
+    const Decoder::Scope files(decoder, "files", file.where);
+    const Decoder::Scope scope(decoder, i, file.where);
+    if (!file.sha256.stated() && !file.git_blob.stated())
+      decoder.report(rule::schema_missing_field, file.where,
+                     fmt::format("file \"{}\" has no digest in a complete pin", *file.path),
+                     "state sha256 or git_blob, or \"complete\": false");
+    if (!file.size.stated())
+      decoder.report(rule::schema_missing_field, file.where,
+                     fmt::format("file \"{}\" has no size in a complete pin", *file.path),
+                     "state its size, or \"complete\": false");
+  }
 }
 
 }  // namespace
@@ -67,31 +126,33 @@ const ObjectShape& pin_shape() {
   return shape;
 }
 
+const ObjectShape& lock_shape() {
+  static const ObjectShape shape{
+      "a lock file",
+      "The short form of a pin: what a run is pinned to, as other tools write it. It is read as a pin is, never "
+      "written.",
+      {field<&Pin::model>("repo", text(), "model repository", Need::kRequired),
+       field<&Pin::revision>("revision", text(&kCommitForm), "commit of the repository", Need::kRequired),
+       {"files", map(object(locked_file_shape())).named_by(kPathInModel), true,
+        "path inside the repository -> digest of the content; a revision alone does not say which bytes are meant",
+        read_locked_files}}};
+  return shape;
+}
+
+const Shape& pin_file_shape() {
+  static const Shape shape = either({{{{{"repo"}}}, &lock_shape()}, {{}, &pin_shape()}});
+  return shape;
+}
+
 Pin decode_pin(const DocumentPtr& document, std::string path, diag::Diagnostics& out) {
   Pin pin;
   pin.file = std::move(path);
   pin.document = document;
   pin.where = document->root().where;
   Decoder decoder(*document, out);
-  decoder.read_object(document->root(), pin_shape(), &pin);
-  std::map<std::string, yaml::Range> seen;
-  for (size_t i = 0; i < pin.files.size(); ++i) {
-    const PinFile& file = pin.files[i];
-    if (!file.path) continue;
-    const Decoder::Scope files(decoder, "files", file.where);
-    const Decoder::Scope scope(decoder, i, file.where);
-    if (!seen.emplace(*file.path, file.path.where).second)
-      decoder.report(rule::schema_duplicate_name, file.path.where,
-                     fmt::format("file \"{}\" is listed twice", *file.path));
-    if (pin.complete && *pin.complete && !file.sha256 && !file.git_blob)
-      decoder.report(rule::schema_missing_field, file.where,
-                     fmt::format("file \"{}\" has no digest in a complete pin", *file.path),
-                     "state sha256 or git_blob, or \"complete\": false");
-    if (pin.complete && *pin.complete && !file.size)
-      decoder.report(rule::schema_missing_field, file.where,
-                     fmt::format("file \"{}\" has no size in a complete pin", *file.path),
-                     "state its size, or \"complete\": false");
-  }
+  decoder.read_object(document->root(), Decoder::fields_of(document->root(), pin_file_shape()), &pin);
+  check_listed_twice(decoder, pin);
+  check_complete(decoder, pin);
   return pin;
 }
 

@@ -1,13 +1,10 @@
-// Names of files inside a model's folder, as pins, indexes and hubs give them.
+// Names of files inside a model's folder: what schema/ allows in pins holds for indexes, hubs and folders too.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
+#include "orchestrator/schema/model_path.h"
 
 namespace sweep::weights {
 
-// Why a name must not be joined to a folder ("holds \"..\""); nothing if it is a plain relative path.
-std::optional<std::string> unsafe_reason(std::string_view path);
+using schema::unsafe_reason;
 
 }  // namespace sweep::weights

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,10 +11,12 @@
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/digest/sha256.h"
+#include "orchestrator/schema/kinds.h"
 #include "orchestrator/weights/hash_files.h"
 #include "orchestrator/weights/model_path.h"
 #include "orchestrator/weights/safetensors.h"
 #include "orchestrator/weights/staged_files.h"
+#include "orchestrator/yaml/parse.h"
 
 namespace sweep::weights {
 
@@ -22,139 +24,35 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kLargestPin = uint64_t{16} << 20;
 constexpr uint64_t kLargestIndex = uint64_t{256} << 20;
 constexpr size_t kRevisionDigits = 40;
-constexpr size_t kSha256Digits = 64;
-constexpr size_t kGitBlobDigits = 40;
-constexpr auto kFields =
-    std::to_array<std::string_view>({"schema_version", "model", "revision", "complete", "files", "index", "generator"});
-constexpr auto kFileFields = std::to_array<std::string_view>({"path", "size", "sha256", "git_blob"});
-constexpr auto kIndexFields = std::to_array<std::string_view>({"total_size", "tensor_count"});
 
-bool is_hex(std::string_view text, size_t digits) {
-  return text.size() == digits &&
-         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+template <class To, class From>
+std::optional<To> kept(const schema::Located<From>& value) {
+  if (!value) return std::nullopt;
+  return static_cast<To>(*value);
 }
 
-class PinReader {
- public:
-  PinReader(const std::string& name, diag::Diagnostics& diagnostics) : name_(name), diagnostics_(diagnostics) {}
-
-  Pin read(const json& root);
-  void malformed(std::string path, std::string message) {
-    add(diag::rule::weights_pin_malformed, std::move(path), std::move(message));
-  }
-
- private:
-  void add(diag::RuleId rule, std::string path, std::string message) {
-    diag::Diagnostic diagnostic = diag::make_at(rule, {.file = name_}, std::move(message));
-    diagnostic.path = std::move(path);
-    diagnostics_.add(std::move(diagnostic));
-  }
-
-  template <class Allowed>
-  bool exact_fields(const json& object, const std::string& path, const Allowed& allowed);
-  std::string text(const json& object, const char* key, const std::string& path);
-  std::optional<std::string> digits(const json& object, const char* key, size_t count, const std::string& path);
-  std::optional<uint64_t> natural(const json& object, const char* key, const std::string& path);
-  void read_file(const json& item, const std::string& path, Pin& pin);
-
-  const std::string& name_;
-  diag::Diagnostics& diagnostics_;
-};
-
-template <class Allowed>
-bool PinReader::exact_fields(const json& object, const std::string& path, const Allowed& allowed) {
-  if (!object.is_object()) {
-    malformed(path, "expected an object");
-    return false;
-  }
-  for (const auto& [key, value] : object.items())
-    if (std::find(allowed.begin(), allowed.end(), key) == allowed.end())
-      malformed(path, fmt::format("unknown field \"{}\"; allowed: {}", key, fmt::join(allowed, ", ")));
-  bool all = true;
-  for (const std::string_view key : allowed)
-    if (!object.contains(key)) {
-      malformed(path, fmt::format("field \"{}\" is missing", key));
-      all = false;
-    }
-  return all;
-}
-
-std::string PinReader::text(const json& object, const char* key, const std::string& path) {
-  if (object[key].is_string() && !object[key].get_ref<const std::string&>().empty()) return object[key];
-  malformed(path + key, "expected text");
-  return {};
-}
-
-std::optional<std::string> PinReader::digits(const json& object, const char* key, size_t count,
-                                             const std::string& path) {
-  const json& value = object[key];
-  if (value.is_null()) return std::nullopt;
-  if (value.is_string() && is_hex(value.get_ref<const std::string&>(), count)) return value.get<std::string>();
-  malformed(path + key, fmt::format("expected {} lower-case hex digits or null", count));
-  return std::nullopt;
-}
-
-std::optional<uint64_t> PinReader::natural(const json& object, const char* key, const std::string& path) {
-  const json& value = object[key];
-  if (value.is_number_unsigned()) return value.get<uint64_t>();
-  if (!value.is_null()) malformed(path + key, "expected a number of bytes or null");
-  return std::nullopt;
-}
-
-void PinReader::read_file(const json& item, const std::string& path, Pin& pin) {
-  if (!exact_fields(item, path, kFileFields)) return;
-  const std::string prefix = path + ".";
-  PinnedFile file{.path = text(item, "path", prefix),
-                  .size = natural(item, "size", prefix),
-                  .sha256 = digits(item, "sha256", kSha256Digits, prefix),
-                  .git_blob = digits(item, "git_blob", kGitBlobDigits, prefix)};
-  if (file.path.empty()) return;
-  if (const auto reason = unsafe_reason(file.path))
-    return add(diag::rule::weights_path_escape, prefix + "path",
-               fmt::format("the file name \"{}\" {}", file.path, *reason));
-  pin.files.push_back(std::move(file));
-}
-
-Pin PinReader::read(const json& root) {
-  Pin pin;
-  if (!exact_fields(root, "", kFields)) return pin;
-  if (root["schema_version"] != kPinVersion)
-    malformed("schema_version", fmt::format("found {}, expected {}", root["schema_version"].dump(), kPinVersion));
-  pin.model = text(root, "model", "");
-  pin.revision = text(root, "revision", "");
-  if (!pin.revision.empty() && !is_hex(pin.revision, kRevisionDigits))
-    malformed("revision", fmt::format("\"{}\" is not a full revision of {} lower-case hex digits; a branch can move",
-                                      pin.revision, kRevisionDigits));
-  if (root["complete"].is_boolean())
-    pin.complete = root["complete"].get<bool>();
-  else
-    malformed("complete", "expected true or false");
-  if (root["generator"].is_string())
-    pin.generator = root["generator"].get<std::string>();
-  else if (!root["generator"].is_null())
-    malformed("generator", "expected text or null");
-  if (!root["index"].is_null() && exact_fields(root["index"], "index", kIndexFields)) {
-    const auto total_size = natural(root["index"], "total_size", "index.");
-    const auto tensor_count = natural(root["index"], "tensor_count", "index.");
-    if (total_size && tensor_count)
-      pin.index = IndexTotals{.total_size = *total_size, .tensor_count = *tensor_count};
-    else
-      malformed("index", "expected total_size and tensor_count");
-  }
-  if (!root["files"].is_array()) {
-    malformed("files", "expected a list");
-    return pin;
-  }
-  size_t number = 0;
-  for (const json& item : root["files"]) read_file(item, fmt::format("files[{}]", number++), pin);
+// Of a pin that was decoded without errors.
+Pin from_schema(schema::Pin decoded) {
+  Pin pin{.model = std::move(decoded.model.value),
+          .revision = std::move(decoded.revision.value),
+          .complete = decoded.complete.value_or(true),  // a lock file lists what there is to verify
+          .generator = kept<std::string>(decoded.generator)};
+  for (const schema::PinFile& file : decoded.files)
+    pin.files.push_back({.path = *file.path,
+                         .size = kept<uint64_t>(file.size),
+                         .sha256 = kept<std::string>(file.sha256),
+                         .git_blob = kept<std::string>(file.git_blob)});
   std::sort(pin.files.begin(), pin.files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
-  for (size_t i = 1; i < pin.files.size(); ++i)
-    if (pin.files[i].path == pin.files[i - 1].path)
-      malformed("files", fmt::format("\"{}\" is listed twice", pin.files[i].path));
+  if (decoded.index)
+    pin.index = IndexTotals{.total_size = static_cast<uint64_t>(*decoded.index->total_size),
+                            .tensor_count = static_cast<uint64_t>(*decoded.index->tensor_count)};
   return pin;
+}
+
+bool is_yaml(const std::string& name) {
+  return name.ends_with(".yaml") || name.ends_with(".yml");
 }
 
 // The totals of the index of a folder that was just listed, if it has one.
@@ -179,25 +77,26 @@ diag::Diagnostic first_error(const diag::Diagnostics& diagnostics) {
 }  // namespace
 
 std::optional<Pin> parse_pin(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics) {
-  PinReader reader(name, diagnostics);
   const size_t errors_before = diagnostics.error_count();
-  const json root = json::parse(text, nullptr, false);
-  if (root.is_discarded()) {
-    reader.malformed("", "not JSON");
-    return std::nullopt;
-  }
-  Pin pin = reader.read(root);
+  const schema::DocumentPtr document = is_yaml(name) ? yaml::parse(name, std::string(text), diagnostics)
+                                                     : yaml::parse_json(name, std::string(text), diagnostics);
+  if (document == nullptr) return std::nullopt;
+  schema::Pin decoded = schema::decode_pin(document, name, diagnostics);
   if (diagnostics.error_count() != errors_before) return std::nullopt;
-  return pin;
+  return from_schema(std::move(decoded));
 }
 
 std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics) {
-  const auto text = base::read_file(path, kLargestPin);
-  if (!text) {
-    diagnostics.add(diag::make(diag::rule::file_unreadable, text.error().text()));
-    return std::nullopt;
-  }
-  return parse_pin(*text, path.generic_string(), diagnostics);
+  const uint64_t most = yaml::Limits().bytes;
+  const std::string name = path.generic_string();
+  const auto text = base::read_file(path, most);
+  if (text) return parse_pin(*text, name, diagnostics);
+  if (text.error().error_number == EFBIG)
+    diagnostics.add(diag::make_at(diag::rule::file_too_large, {.file = name},
+                                  fmt::format("the file is larger than {} bytes", most)));
+  else
+    diagnostics.add(diag::make_at(diag::rule::file_unreadable, {.file = name}, text.error().text()));
+  return std::nullopt;
 }
 
 std::string to_text(const Pin& pin) {
@@ -251,6 +150,10 @@ diag::Result<Pin> pin_from_dir(const std::filesystem::path& dir, const PinSource
   }
   pin.revision = source.revision ? *source.revision : content_revision(pin.files);
   return pin;
+}
+
+std::string pin_digest(const Pin& pin) {
+  return digest::sha256_hex(to_text(pin));
 }
 
 std::string content_revision(std::span<const PinnedFile> files) {

@@ -48,13 +48,15 @@ struct Pin {
   friend bool operator==(const Pin&, const Pin&) = default;
 };
 
-// Everything that is wrong with the text is reported; nothing is returned if there was an error. `name` is what
-// diagnostics call the file.
+// Reads a pin by the description in schema/, the short form (a lock file) included: {"files": {PATH: {"sha256": ".."}},
+// "repo": "org/name", "revision": ".."}. Everything that is wrong is reported, with line and column; nothing is
+// returned if there was an error. `name` is what diagnostics call the file; YAML, if it ends so.
 std::optional<Pin> parse_pin(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics);
 std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics);
 
 // The same pin gives the same bytes: files by path, keys in alphabetical order.
 std::string to_text(const Pin& pin);
+std::string pin_digest(const Pin& pin);  // SHA-256 of the text: 64 hex digits
 diag::Result<diag::Done> write_pin(const std::filesystem::path& path, const Pin& pin);
 
 struct PinSource {

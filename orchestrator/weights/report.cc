@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "orchestrator/base/utf8.h"
@@ -28,11 +30,26 @@ constexpr auto kStatuses = std::to_array<StatusRow>({{FileStatus::kOk, "ok"},
                                                      {FileStatus::kExtra, "extra"},
                                                      {FileStatus::kUnreadable, "unreadable"},
                                                      {FileStatus::kChanged, "changed"},
-                                                     {FileStatus::kNotChecked, "not-checked"}});
+                                                     {FileStatus::kNotChecked, "not-checked"},
+                                                     {FileStatus::kIdentifierOnly, "identifier-only"}});
+
+struct ProofRow {
+  Proof proof;
+  std::string_view name;
+};
+constexpr auto kProofs =
+    std::to_array<ProofRow>({{Proof::kNone, "none"}, {Proof::kHashed, "hashed"}, {Proof::kCached, "cached"}});
+
+constexpr size_t kSha256Digits = 64;
+constexpr size_t kGitBlobDigits = 40;
 
 template <class T>
 json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
+}
+
+json text_or_null(const std::string& text) {
+  return text.empty() ? json(nullptr) : json(base::valid_utf8(text));
 }
 
 const json* member(const json& object, const char* name) {
@@ -40,21 +57,89 @@ const json* member(const json& object, const char* name) {
   return found == object.end() ? nullptr : &*found;
 }
 
+// Fields that may be absent or null; false if there is something else.
+bool read(const json& object, const char* name, std::optional<std::string>& out) {
+  const json* value = member(object, name);
+  if (value == nullptr || value->is_null()) return true;
+  if (!value->is_string()) return false;
+  out = value->get<std::string>();
+  return true;
+}
+
+bool read(const json& object, const char* name, std::optional<uint64_t>& out) {
+  const json* value = member(object, name);
+  if (value == nullptr || value->is_null()) return true;
+  if (!value->is_number_unsigned()) return false;
+  out = value->get<uint64_t>();
+  return true;
+}
+
+bool read_digest(const json& object, const char* name, size_t digits, std::optional<std::string>& out) {
+  if (!read(object, name, out)) return false;
+  return !out || (out->size() == digits && std::all_of(out->begin(), out->end(), [](char c) {
+                    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+                  }));
+}
+
+bool read_stamp(const json& object, std::optional<uint64_t> size, std::optional<FileStamp>& out) {
+  const json* value = member(object, "stamp");
+  if (value == nullptr || value->is_null()) return true;
+  if (!value->is_object() || !size) return false;
+  std::optional<uint64_t> device;
+  std::optional<uint64_t> inode;
+  const json* mtime = member(*value, "mtime_ns");
+  const json* ctime = member(*value, "ctime_ns");
+  if (!read(*value, "device", device) || !read(*value, "inode", inode) || !device || !inode || mtime == nullptr ||
+      !mtime->is_number_integer() || ctime == nullptr || !ctime->is_number_integer())
+    return false;
+  out = FileStamp{.device = *device, .inode = *inode, .size = *size, .mtime_ns = *mtime, .ctime_ns = *ctime};
+  return true;
+}
+
+bool read_proof(const json& item, FileReport& file) {
+  std::optional<std::string> text;
+  if (!read(item, "proof", text)) return false;
+  if (!text) {  // before there was a cache
+    file.proof = file.sha256 || file.git_blob ? Proof::kHashed : Proof::kNone;
+    return true;
+  }
+  const auto proof = parse_proof(*text);
+  if (proof) file.proof = *proof;
+  return proof.has_value();
+}
+
 std::optional<FileReport> file_from_json(const json& item) {
   if (!item.is_object()) return std::nullopt;
   const json* path = member(item, "path");
-  const json* size = member(item, "size");
-  const json* sha256 = member(item, "sha256");
   const json* status = member(item, "status");
-  if (path == nullptr || !path->is_string() || size == nullptr || !(size->is_null() || size->is_number_unsigned()) ||
-      sha256 == nullptr || !(sha256->is_null() || sha256->is_string()) || status == nullptr || !status->is_string())
+  if (path == nullptr || !path->is_string() || status == nullptr || !status->is_string() || !item.contains("size") ||
+      !item.contains("sha256"))
     return std::nullopt;
   const auto parsed = parse_file_status(status->get_ref<const std::string&>());
   if (!parsed) return std::nullopt;
   FileReport file{.path = path->get<std::string>(), .size = {}, .sha256 = {}, .status = *parsed};
-  if (!size->is_null()) file.size = size->get<uint64_t>();
-  if (!sha256->is_null()) file.sha256 = sha256->get<std::string>();
+  if (!read(item, "size", file.size) || !read_digest(item, "sha256", kSha256Digits, file.sha256) ||
+      !read_digest(item, "git_blob", kGitBlobDigits, file.git_blob) || !read_proof(item, file) ||
+      !read_stamp(item, file.size, file.stamp) || !read(item, "expected_size", file.expected_size) ||
+      !read_digest(item, "expected_sha256", kSha256Digits, file.expected_sha256) ||
+      !read_digest(item, "expected_git_blob", kGitBlobDigits, file.expected_git_blob))
+    return std::nullopt;
   return file;
+}
+
+json file_to_json(const FileReport& file) {
+  json item = {{"path", base::valid_utf8(file.path)},     {"size", or_null(file.size)},
+               {"sha256", or_null(file.sha256)},          {"git_blob", or_null(file.git_blob)},
+               {"status", file_status_name(file.status)}, {"proof", proof_name(file.proof)}};
+  if (file.expected_size) item["expected_size"] = *file.expected_size;
+  if (file.expected_sha256) item["expected_sha256"] = *file.expected_sha256;
+  if (file.expected_git_blob) item["expected_git_blob"] = *file.expected_git_blob;
+  if (file.stamp)
+    item["stamp"] = {{"device", file.stamp->device},
+                     {"inode", file.stamp->inode},
+                     {"mtime_ns", file.stamp->mtime_ns},
+                     {"ctime_ns", file.stamp->ctime_ns}};
+  return item;
 }
 
 std::optional<diag::Diagnostic> finding_from_json(const json& item) {
@@ -84,21 +169,39 @@ std::optional<FileStatus> parse_file_status(std::string_view text) {
   return std::nullopt;
 }
 
+std::string_view proof_name(Proof proof) {
+  for (const ProofRow& row : kProofs)
+    if (row.proof == proof) return row.name;
+  return {};
+}
+
+std::optional<Proof> parse_proof(std::string_view text) {
+  for (const ProofRow& row : kProofs)
+    if (row.name == text) return row.proof;
+  return std::nullopt;
+}
+
+void note_expected(FileReport& file, const PinnedFile& pinned) {
+  if (pinned.size && pinned.size != file.size) file.expected_size = pinned.size;
+  if (pinned.sha256 && pinned.sha256 != file.sha256) file.expected_sha256 = pinned.sha256;
+  if (pinned.git_blob && pinned.git_blob != file.git_blob) file.expected_git_blob = pinned.git_blob;
+}
+
 json to_json(const Report& report) {
   json files = json::array();
-  for (const FileReport& file : report.files)
-    files.push_back({{"path", base::valid_utf8(file.path)},
-                     {"size", or_null(file.size)},
-                     {"sha256", or_null(file.sha256)},
-                     {"status", file_status_name(file.status)}});
+  for (const FileReport& file : report.files) files.push_back(file_to_json(file));
   json findings = diag::to_json(report.findings);
   return {{"schema_version", kReportVersion},
+          {"host", text_or_null(report.host)},
           {"model", report.model},
           {"revision", report.revision},
+          {"pin_sha256", text_or_null(report.pin_sha256)},
+          {"layout", report.layout},
           {"verified", report.verified},
           {"cancelled", report.cancelled},
           {"files", std::move(files)},
           {"bytes", report.bytes},
+          {"bytes_cached", report.bytes_cached},
           {"seconds", report.seconds},
           {"findings", std::move(findings["diagnostics"])},
           {"errors", report.findings.error_count()},
@@ -117,7 +220,13 @@ diag::Result<Report> report_from_json(const json& root) {
   const auto text = [](const json& v) { return v.is_string(); };
   const auto flag = [](const json& v) { return v.is_boolean(); };
   const auto list = [](const json& v) { return v.is_array(); };
-  if (!is("schema_version", [](const json& v) { return v == kReportVersion; }))
+  const json* version = member(root, "schema_version");
+  if (version != nullptr && version->is_number_integer() && *version > kReportVersion)
+    return diag::fail(
+        diag::rule::file_malformed,
+        fmt::format("the report has schema_version {}; this sweepctl reads {}", version->dump(), kReportVersion),
+        "read it with the sweepctl that wrote it, or a newer one");
+  if (version == nullptr || *version != kReportVersion)
     return malformed(fmt::format("schema_version is not {}", kReportVersion));
   if (!is("model", text) || !is("revision", text) || !is("verified", flag) || !is("cancelled", flag) ||
       !is("files", list) || !is("findings", list) ||
@@ -132,10 +241,25 @@ diag::Result<Report> report_from_json(const json& root) {
                 .bytes = root["bytes"],
                 .seconds = root["seconds"],
                 .findings = {}};
+  std::optional<std::string> host;
+  std::optional<std::string> layout;
+  std::optional<std::string> pin;
+  std::optional<uint64_t> cached;
+  if (!read(root, "host", host) || !read(root, "layout", layout) ||
+      !read_digest(root, "pin_sha256", kSha256Digits, pin) || !read(root, "bytes_cached", cached))
+    return malformed("a field is of another type");
+  report.host = host.value_or("");
+  report.layout = layout.value_or(report.layout);
+  report.pin_sha256 = pin.value_or("");
+  report.bytes_cached = cached.value_or(0);
+  std::set<std::string_view> paths;
+  report.files.reserve(root["files"].size());
   for (const json& item : root["files"]) {
     auto file = file_from_json(item);
-    if (!file) return malformed("an entry of \"files\" has another form");
+    if (!file) return malformed(fmt::format("entry {} of \"files\" has another form", report.files.size()));
     report.files.push_back(std::move(*file));
+    if (!paths.insert(report.files.back().path).second)
+      return malformed(fmt::format("\"{}\" is listed twice", report.files.back().path));
   }
   for (const json& item : root["findings"]) {
     auto finding = finding_from_json(item);
@@ -143,6 +267,14 @@ diag::Result<Report> report_from_json(const json& root) {
     report.findings.add(std::move(*finding));
   }
   return report;
+}
+
+std::vector<KnownDigests> known_digests(const Report& report) {
+  std::vector<KnownDigests> known;
+  for (const FileReport& file : report.files)
+    if (file.stamp && file.sha256)
+      known.push_back({.stamp = *file.stamp, .sha256 = *file.sha256, .git_blob = file.git_blob.value_or("")});
+  return known;
 }
 
 }  // namespace sweep::weights

@@ -9,14 +9,14 @@
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/weights.h"
-#include "orchestrator/weights/model_path.h"
+#include "orchestrator/weights/shard_header.h"
 
 namespace sweep::weights {
 
@@ -27,6 +27,7 @@ using nlohmann::json;
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own limit
 constexpr size_t kShownBytes = 40;
+constexpr size_t kMostProblems = 20;  // of one header; a hostile one could have millions
 
 struct Dtype {
   std::string_view name;
@@ -38,82 +39,74 @@ constexpr auto kDtypes = std::to_array<Dtype>(
      {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},
      {"U32", 32},    {"F32", 32},    {"C64", 64}, {"F64", 64}, {"I64", 64},    {"U64", 64}});
 
-struct Tensor {
-  std::string name;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-};
-
+// The checks of one header. Of many problems the first few are told.
 class HeaderCheck {
  public:
   HeaderCheck(const std::string& name, diag::Diagnostics& diagnostics) : name_(name), diagnostics_(diagnostics) {}
+  HeaderCheck(const HeaderCheck&) = delete;
+  HeaderCheck& operator=(const HeaderCheck&) = delete;
+  ~HeaderCheck() {
+    if (problems_ > kMostProblems)
+      report(diag::rule::weights_header_malformed, fmt::format("{} more problems", problems_ - kMostProblems));
+  }
 
-  void malformed(std::string message) { add(diag::rule::weights_header_malformed, std::move(message)); }
-
-  std::optional<Tensor> tensor(const std::string& name, const json& item);
-  void layout(std::vector<Tensor>& tensors, uint64_t data_bytes);
+  void malformed(const std::string& message) { add(diag::rule::weights_header_malformed, message); }
+  // Whether the tensor has a place in the file.
+  bool tensor(const HeaderTensor& tensor);
+  void layout(std::vector<HeaderTensor>& tensors, uint64_t data_bytes);
 
  private:
-  void add(diag::RuleId rule, std::string message) {
+  void add(diag::RuleId rule, const std::string& message) {
+    if (++problems_ <= kMostProblems) report(rule, message);
+  }
+  void report(diag::RuleId rule, const std::string& message) {
     diag::Diagnostic diagnostic = diag::make(rule, fmt::format("\"{}\": {}", name_, message));
     diagnostic.path = name_;
     diagnostics_.add(std::move(diagnostic));
   }
-  std::optional<uint64_t> elements(const json& shape) const;
 
   const std::string& name_;
   diag::Diagnostics& diagnostics_;
+  size_t problems_ = 0;
 };
 
-std::optional<uint64_t> HeaderCheck::elements(const json& shape) const {
-  uint64_t product = 1;
-  for (const json& extent : shape) {
-    if (!extent.is_number_unsigned()) return std::nullopt;
-    if (__builtin_mul_overflow(product, extent.get<uint64_t>(), &product)) return std::nullopt;
-  }
-  return product;
+std::optional<uint64_t> product(const std::vector<uint64_t>& shape) {
+  uint64_t result = 1;
+  for (const uint64_t extent : shape)
+    if (__builtin_mul_overflow(result, extent, &result)) return std::nullopt;
+  return result;
 }
 
-std::optional<Tensor> HeaderCheck::tensor(const std::string& name, const json& item) {
-  const auto field = [&](const char* key) -> const json* {
-    const auto found = item.is_object() ? item.find(key) : item.end();
-    return item.is_object() && found != item.end() ? &*found : nullptr;
-  };
-  const json* dtype = field("dtype");
-  const json* shape = field("shape");
-  const json* offsets = field("data_offsets");
-  if (dtype == nullptr || !dtype->is_string() || shape == nullptr || !shape->is_array() || offsets == nullptr ||
-      !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
-      !(*offsets)[1].is_number_unsigned()) {
-    malformed(fmt::format("tensor \"{}\" lacks a proper dtype, shape or data_offsets", name));
-    return std::nullopt;
+bool HeaderCheck::tensor(const HeaderTensor& tensor) {
+  if (!tensor.has_fields) {
+    malformed(fmt::format("tensor \"{}\" lacks a proper dtype, shape or data_offsets", tensor.name));
+    return false;
   }
-  Tensor tensor{.name = name, .begin = (*offsets)[0].get<uint64_t>(), .end = (*offsets)[1].get<uint64_t>()};
   if (tensor.end < tensor.begin) {
-    malformed(fmt::format("tensor \"{}\" ends at {}, before its begin {}", name, tensor.end, tensor.begin));
-    return std::nullopt;
+    malformed(fmt::format("tensor \"{}\" ends at {}, before its begin {}", tensor.name, tensor.end, tensor.begin));
+    return false;
   }
-  const auto count = elements(*shape);
-  const auto& dtype_name = dtype->get_ref<const std::string&>();
-  const auto bits = dtype_bits(dtype_name);
+  const auto count = tensor.natural_shape ? product(tensor.shape) : std::nullopt;
+  const auto bits = dtype_bits(tensor.dtype);
+  const uint64_t bytes = tensor.end - tensor.begin;
   uint64_t total_bits = 0;
-  if (!count || __builtin_mul_overflow(*count, bits.value_or(1), &total_bits)) {
-    malformed(fmt::format("tensor \"{}\" has the impossible shape {}", name, shape->dump()));
-  } else if (!bits) {
-    add(diag::rule::weights_unknown_dtype, fmt::format("tensor \"{}\" has type \"{}\"", name, dtype_name));
-  } else if (total_bits % 8 != 0 || total_bits / 8 != tensor.end - tensor.begin) {
-    malformed(fmt::format("tensor \"{}\" ({} {}) takes {} bytes, expected {}", name, dtype_name, shape->dump(),
-                          tensor.end - tensor.begin, static_cast<double>(total_bits) / 8));
-  }
-  return tensor;
+  if (!count || __builtin_mul_overflow(*count, bits.value_or(1), &total_bits))
+    malformed(fmt::format("tensor \"{}\" has an impossible shape", tensor.name));
+  else if (!bits)
+    add(diag::rule::weights_unknown_dtype, fmt::format("tensor \"{}\" has type \"{}\"", tensor.name, tensor.dtype));
+  else if (total_bits % 8 != 0 || total_bits / 8 != bytes)
+    malformed(fmt::format("tensor \"{}\" ({} [{}]) takes {} bytes, expected {}", tensor.name, tensor.dtype,
+                          fmt::join(tensor.shape, ","), bytes, static_cast<double>(total_bits) / 8));
+  return true;
 }
 
-void HeaderCheck::layout(std::vector<Tensor>& tensors, uint64_t data_bytes) {
-  std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) {
+void HeaderCheck::layout(std::vector<HeaderTensor>& tensors, uint64_t data_bytes) {
+  const auto by_place = [](const HeaderTensor& a, const HeaderTensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-  });
+  };
+  if (!std::is_sorted(tensors.begin(), tensors.end(), by_place)) std::sort(tensors.begin(), tensors.end(), by_place);
   uint64_t expected = 0;
-  for (const Tensor& tensor : tensors) {
+  for (const HeaderTensor& tensor : tensors) {
     if (tensor.begin != expected)
       malformed(fmt::format("tensor \"{}\" begins at {}, expected {} ({})", tensor.name, tensor.begin, expected,
                             tensor.begin > expected ? "a hole" : "an overlap"));
@@ -139,31 +132,39 @@ std::optional<uint64_t> dtype_bits(std::string_view dtype) {
 std::optional<ShardHeader> parse_shard_header(std::string_view header, uint64_t file_size, const std::string& name,
                                               diag::Diagnostics& diagnostics) {
   HeaderCheck check(name, diagnostics);
-  std::set<std::string> names;
-  std::vector<std::string> repeated;
-  // nlohmann keeps the last of two equal keys; a reader that keeps the first would load another tensor.
-  const json::parser_callback_t find_repeated = [&](int depth, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second)
-      repeated.push_back(value.get<std::string>());
-    return true;
-  };
-  const json parsed = json::parse(header, find_repeated, false);
-  if (!parsed.is_object()) {
+  // Readers require the brace in the first place (safetensors/src/tensor.rs, InvalidHeaderStart); spaces may only
+  // follow.
+  if (header.empty() || header.front() != '{') {
     check.malformed(fmt::format("the header is not a JSON object; it begins \"{}\"", shown(header)));
     return std::nullopt;
   }
-  for (const std::string& twice : repeated) check.malformed(fmt::format("tensor \"{}\" is listed twice", twice));
-  ShardHeader result;
-  std::vector<Tensor> tensors;
-  for (const auto& [key, item] : parsed.items()) {
-    if (key == "__metadata__") continue;
-    auto tensor = check.tensor(key, item);
-    if (!tensor) continue;
-    result.tensor_bytes[key] = tensor->end - tensor->begin;
-    result.data_bytes += tensor->end - tensor->begin;
-    tensors.push_back(std::move(*tensor));
+  // The parser takes a zero byte for the end of the text and would not see what is behind it.
+  if (const size_t zero = header.find('\0'); zero != std::string_view::npos) {
+    check.malformed(fmt::format("the header holds a zero byte at {}", zero));
+    return std::nullopt;
   }
+  HeaderReader reader;
+  if (!json::sax_parse(header, &reader)) {
+    check.malformed(fmt::format("the header is not JSON at byte {}; it begins \"{}\"", reader.error_at, shown(header)));
+    return std::nullopt;
+  }
+  for (const std::string& twice : reader.keys.repeated()) check.malformed(fmt::format("\"{}\" is listed twice", twice));
+  if (!reader.metadata_is_text) check.malformed("\"__metadata__\" is not an object from text to text");
+
+  std::vector<HeaderTensor>& tensors = reader.tensors;
+  std::erase_if(tensors, [&](const HeaderTensor& tensor) { return !check.tensor(tensor); });
   check.layout(tensors, file_size - kLengthBytes - header.size());
+  ShardHeader result;
+  result.tensors.reserve(tensors.size());
+  for (HeaderTensor& tensor : tensors) {
+    result.data_bytes += tensor.end - tensor.begin;
+    result.tensors.push_back({.name = std::move(tensor.name), .bytes = tensor.end - tensor.begin});
+  }
+  const auto by_name = [](const ShardTensor& a, const ShardTensor& b) { return a.name < b.name; };
+  std::sort(result.tensors.begin(), result.tensors.end(), by_name);
+  const auto last = std::unique(result.tensors.begin(), result.tensors.end(),
+                                [](const ShardTensor& a, const ShardTensor& b) { return a.name == b.name; });
+  result.tensors.erase(last, result.tensors.end());
   return result;
 }
 
@@ -208,42 +209,6 @@ std::optional<ShardHeader> read_shard_header(const std::filesystem::path& file, 
   std::string header(static_cast<size_t>(length), '\0');
   if (read_at(header.data(), header.size(), kLengthBytes) != header.size()) return unreadable("read");
   return parse_shard_header(header, size, name, diagnostics);
-}
-
-std::optional<ShardIndex> parse_index(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics) {
-  const auto add = [&](diag::RuleId rule, std::string message) {
-    diag::Diagnostic diagnostic = diag::make(rule, fmt::format("\"{}\": {}", name, message));
-    diagnostic.path = name;
-    diagnostics.add(std::move(diagnostic));
-  };
-  const json parsed = json::parse(text, nullptr, false);
-  const auto map = parsed.is_object() ? parsed.find("weight_map") : parsed.end();
-  if (!parsed.is_object() || map == parsed.end() || !map->is_object()) {
-    add(diag::rule::weights_index_malformed, "there is no object \"weight_map\"");
-    return std::nullopt;
-  }
-  ShardIndex index;
-  for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string()) {
-      add(diag::rule::weights_index_malformed, fmt::format("tensor \"{}\" has no file name", tensor));
-      continue;
-    }
-    const auto& path = file.get_ref<const std::string&>();
-    if (const auto reason = unsafe_reason(path))
-      add(diag::rule::weights_path_escape, fmt::format("the file name of tensor \"{}\" {}", tensor, *reason));
-    else
-      index.weight_map[tensor] = path;
-  }
-  const auto metadata = parsed.find("metadata");
-  if (metadata != parsed.end() && metadata->is_object()) {
-    const auto total = metadata->find("total_size");
-    if (total != metadata->end() && total->is_number_unsigned()) index.total_size = total->get<uint64_t>();
-    // Some tools write it as a float.
-    if (total != metadata->end() && total->is_number_float() && total->get<double>() >= 0 &&
-        total->get<double>() < 0x1p53)
-      index.total_size = static_cast<uint64_t>(total->get<double>());
-  }
-  return index;
 }
 
 }  // namespace sweep::weights

@@ -4,25 +4,32 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
 
 namespace sweep::weights {
 
+inline constexpr std::string_view kShardSuffix = ".safetensors";
+
 // Bits of one element; nothing for a type that is not known here.
 std::optional<uint64_t> dtype_bits(std::string_view dtype);
 
+struct ShardTensor {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
 struct ShardHeader {
-  std::map<std::string, uint64_t> tensor_bytes;  // by name
-  uint64_t data_bytes = 0;                       // of all tensors
+  std::vector<ShardTensor> tensors;  // by name, each once
+  uint64_t data_bytes = 0;           // of all tensors
 };
 
 // Checks a header of a file of `file_size` bytes. `name` is what diagnostics call the file. Nothing if the header
-// cannot be understood at all.
+// cannot be understood at all. Of many problems the first few are reported, and how many there are.
 std::optional<ShardHeader> parse_shard_header(std::string_view header, uint64_t file_size, const std::string& name,
                                               diag::Diagnostics& diagnostics);
 
@@ -30,12 +37,19 @@ std::optional<ShardHeader> parse_shard_header(std::string_view header, uint64_t 
 std::optional<ShardHeader> read_shard_header(const std::filesystem::path& file, const std::string& name,
                                              diag::Diagnostics& diagnostics);
 
-struct ShardIndex {
-  std::map<std::string, std::string> weight_map;  // tensor -> file
-  std::optional<uint64_t> total_size;
+struct MappedTensor {
+  std::string name;
+  uint32_t file = 0;  // in ShardIndex::files
 };
 
-// Nothing if the text is no index. File names that leave the folder are reported and left out.
+// {"metadata": {"total_size": N}, "weight_map": {TENSOR: FILE}}
+struct ShardIndex {
+  std::vector<std::string> files;        // each once
+  std::vector<MappedTensor> weight_map;  // by name, each once
+  std::optional<uint64_t> total_size;    // bytes of all tensors, without headers
+};
+
+// Nothing if the text is no index. File names that leave the folder are reported and left out. Read in shard_index.cc.
 std::optional<ShardIndex> parse_index(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics);
 
 }  // namespace sweep::weights

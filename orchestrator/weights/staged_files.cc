@@ -14,104 +14,134 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_inside(const fs::path& path, const fs::path& root) {
-  const auto [root_end, ignored] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
-  return root_end == root.end();
-}
-
-diag::Diagnostic at_file(diag::RuleId rule, const std::string& path, std::string message) {
-  diag::Diagnostic diagnostic = diag::make(rule, fmt::format("\"{}\" {}", path, message));
-  diagnostic.path = path;
-  return diagnostic;
-}
-
-bool is_download_record(const fs::directory_entry& entry) {
-  std::error_code ignored;
-  const fs::path name = entry.path().filename();
-  return (name == ".cache" || name == ".git") && fs::is_directory(entry.symlink_status(ignored));
+std::string kind_of_special(const fs::file_status& status) {
+  switch (status.type()) {
+    case fs::file_type::fifo:
+      return "a named pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return "no regular file";
+  }
 }
 
 class Lister {
  public:
-  Lister(const fs::path& root, diag::Diagnostics& diagnostics) : root_(root), diagnostics_(diagnostics) {}
+  Lister(Staging& staging, diag::Diagnostics& diagnostics) : staging_(staging), diagnostics_(diagnostics) {}
 
   void list() {
-    std::error_code error;
-    fs::recursive_directory_iterator it(root_, error);
-    if (error) return fail_listing(error);
-    for (const fs::recursive_directory_iterator end; it != end; it.increment(error)) {
-      if (it.depth() == 0 && is_download_record(*it))
-        it.disable_recursion_pending();
-      else
-        take(*it);
+    std::vector<fs::path> folders{root()};
+    while (!folders.empty()) {
+      const fs::path folder = std::move(folders.back());
+      folders.pop_back();
+      std::error_code error;
+      fs::directory_iterator it(folder, error);
+      for (const fs::directory_iterator end; !error && it != end; it.increment(error)) take(*it, folders);
+      if (error) refuse(diag::rule::weights_unreadable, relative(folder), "cannot be listed: " + error.message());
     }
-    if (error) fail_listing(error);
-    std::sort(files_.begin(), files_.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+    std::sort(staging_.files.begin(), staging_.files.end(),
+              [](const auto& a, const auto& b) { return a.path < b.path; });
   }
-
-  std::vector<StagedFile> files() && { return std::move(files_); }
 
  private:
-  void fail_listing(const std::error_code& error) {
-    diagnostics_.add(
-        diag::make(diag::rule::weights_unreadable, fmt::format("cannot list {}: {}", root_.string(), error.message())));
+  const fs::path& root() const { return staging_.located.root; }
+  std::string relative(const fs::path& path) const { return path.lexically_relative(root()).generic_string(); }
+
+  void refuse(diag::RuleId rule, const std::string& path, std::string message, std::string help = {}) {
+    diag::Diagnostic diagnostic = diag::make(rule, fmt::format("\"{}\" {}", path, message), std::move(help));
+    diagnostic.path = path;
+    diagnostics_.add(std::move(diagnostic));
+    staging_.refused.insert(path);
   }
 
-  void take(const fs::directory_entry& entry) {
+  void take(const fs::directory_entry& entry, std::vector<fs::path>& folders) {
     std::error_code error;
-    const std::string path = entry.path().lexically_relative(root_).generic_string();
+    const std::string path = relative(entry.path());
     const fs::file_status status = entry.symlink_status(error);
-    if (error)
-      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "cannot be inspected: " + error.message()));
+    if (error) return refuse(diag::rule::weights_unreadable, path, "cannot be inspected: " + error.message());
     if (fs::is_symlink(status)) return take_link(entry.path(), path);
-    if (fs::is_directory(status)) return;
-    if (!fs::is_regular_file(status))
-      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "is not a regular file"));
-    add(path, entry.path());
+    if (fs::is_directory(status)) {
+      if (path != ".git" && path != ".cache/huggingface") folders.push_back(entry.path());
+    } else if (fs::is_regular_file(status)) {
+      add(path, entry.path(), false);
+    } else {
+      refuse(diag::rule::weights_unreadable, path,
+             fmt::format("is {}, expected a regular file", kind_of_special(status)));
+    }
   }
 
   void take_link(const fs::path& link, const std::string& path) {
     std::error_code error;
     const fs::path target = fs::canonical(link, error);
-    if (error)
-      return diagnostics_.add(
-          at_file(diag::rule::weights_unreadable, path, "is a link that leads nowhere: " + error.message()));
-    if (!is_inside(target, root_))
-      return diagnostics_.add(at_file(diag::rule::weights_path_escape, path,
-                                      fmt::format("is a link that leaves the folder, to {}", target.string())));
-    if (!fs::is_regular_file(target, error))
-      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "is a link to something else than a file"));
-    add(path, target);
+    if (error) {
+      std::error_code ignored;
+      return refuse(diag::rule::weights_unreadable, path,
+                    fmt::format("is a link that leads nowhere: {} ({})", fs::read_symlink(link, ignored).string(),
+                                error.message()),
+                    "fetch the file again");
+    }
+    const bool in_cache = staging_.located.layout == Layout::kHubCache;
+    if (!is_inside(target, staging_.located.links_into))
+      return refuse(diag::rule::weights_path_escape, path,
+                    fmt::format("is a link that leaves {}, to {}", in_cache ? "the model's blobs" : "the folder",
+                                target.string()),
+                    "put the file itself in its place; nothing outside is read");
+    const fs::file_status status = fs::status(target, error);
+    if (fs::is_directory(status))
+      return refuse(diag::rule::weights_linked_folder, path,
+                    fmt::format("is a link to the folder {}, and not followed", target.string()),
+                    "put the folder itself in its place");
+    if (!fs::is_regular_file(status))
+      return refuse(diag::rule::weights_unreadable, path,
+                    fmt::format("is a link to {}, expected a regular file", kind_of_special(status)));
+    add(path, target, true);
   }
 
-  void add(const std::string& path, const fs::path& opened) {
+  void add(const std::string& path, const fs::path& opened, bool linked) {
     std::error_code error;
     const uintmax_t size = fs::file_size(opened, error);
-    if (error)
-      return diagnostics_.add(at_file(diag::rule::weights_unreadable, path, "cannot be inspected: " + error.message()));
-    files_.push_back({.path = path, .opened = opened, .size = size});
+    if (error) return refuse(diag::rule::weights_unreadable, path, "cannot be inspected: " + error.message());
+    staging_.files.push_back({.path = path, .opened = opened, .size = size, .linked = linked});
   }
 
-  fs::path root_;
+  Staging& staging_;
   diag::Diagnostics& diagnostics_;
-  std::vector<StagedFile> files_;
 };
+
+// A snapshot's links are records as well: a blob is named after what it should hash to.
+DownloadRecords records_of_links(const Staging& staging) {
+  DownloadRecords found;
+  for (const StagedFile& file : staging.files)
+    if (file.linked)
+      found.records.push_back(
+          {.path = file.path, .commit = staging.located.commit, .etag = file.opened.filename().string()});
+  found.incomplete = incomplete_blobs(staging.located.links_into);
+  return found;
+}
+
+Staging stage_for(const fs::path& dir, const std::optional<WantedModel>& wanted, diag::Diagnostics& diagnostics) {
+  Staging staging;
+  staging.located = locate(dir, wanted, diagnostics);
+  if (!staging.located.found) return staging;
+  Lister(staging, diagnostics).list();
+  if (staging.located.layout == Layout::kHubCache)
+    staging.records = records_of_links(staging);
+  else if (staging.located.layout == Layout::kLocalDir)
+    staging.records = read_download_records(staging.located.records);
+  return staging;
+}
 
 }  // namespace
 
+Staging stage(const fs::path& dir, const Pin& pin, diag::Diagnostics& diagnostics) {
+  return stage_for(dir, WantedModel{.model = pin.model, .revision = pin.revision}, diagnostics);
+}
+
 std::vector<StagedFile> list_staged(const fs::path& dir, diag::Diagnostics& diagnostics) {
-  std::error_code error;
-  const fs::path root = fs::canonical(dir, error);
-  if (error || !fs::is_directory(root, error)) {
-    diagnostics.add(diag::make(
-        diag::rule::weights_unreadable,
-        fmt::format("{} is not a folder{}{}", dir.string(), error ? ": " : "", error ? error.message() : std::string()),
-        "name the folder that holds the model's files"));
-    return {};
-  }
-  Lister lister(root, diagnostics);
-  lister.list();
-  return std::move(lister).files();
+  return stage_for(dir, std::nullopt, diagnostics).files;
 }
 
 }  // namespace sweep::weights

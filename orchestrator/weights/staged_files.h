@@ -4,9 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/weights/download_records.h"
+#include "orchestrator/weights/layout.h"
+#include "orchestrator/weights/pin.h"
 
 namespace sweep::weights {
 
@@ -14,10 +18,25 @@ struct StagedFile {
   std::string path;              // relative to the folder, with "/"
   std::filesystem::path opened;  // where its bytes are; links are resolved
   uint64_t size = 0;
+  bool linked = false;  // `path` is a link
 };
 
-// Regular files, and links to regular files inside the folder, by path. Links that lead outside, dangling links and
-// special files are reported and left out. Links to folders are not followed. .cache/ and .git/ at the top are skipped.
+struct Staging {
+  Located located;
+  std::vector<StagedFile> files;  // by path
+  // Files and folders that are there and were reported instead of listed: links that are refused, special files,
+  // folders that cannot be read.
+  std::unordered_set<std::string> refused;
+  DownloadRecords records;  // of a hub cache: what the names of the blobs say
+};
+
+// Regular files, and links to regular files that stay inside, by path. In a hub cache, links must lead to the model's
+// own blobs. Everything else is reported and left out: links that lead elsewhere or nowhere, links to folders, special
+// files (which are never opened), folders that cannot be read. .cache/huggingface and .git at the top are no part of a
+// model.
+Staging stage(const std::filesystem::path& dir, const Pin& pin, diag::Diagnostics& diagnostics);
+
+// The same without a pin; a hub cache must then leave no choice of model and snapshot.
 std::vector<StagedFile> list_staged(const std::filesystem::path& dir, diag::Diagnostics& diagnostics);
 
 }  // namespace sweep::weights

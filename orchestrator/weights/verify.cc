@@ -1,32 +1,30 @@
 #include "orchestrator/weights/verify.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/host/host.h"
 #include "orchestrator/weights/shard_check.h"
 #include "orchestrator/weights/staged_files.h"
+#include "orchestrator/weights/verification_cache.h"
+#include "orchestrator/weights/verify_judge.h"
+#include "orchestrator/weights/verify_records.h"
 
 namespace sweep::weights {
 
 namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
-
-// Kinds of files that engines pick up by themselves.
-constexpr auto kLoadedSuffixes = std::to_array<std::string_view>(
-    {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".json", ".py", ".model", ".txt", ".jinja", ".tiktoken"});
-
-bool is_loaded_by_engines(std::string_view path) {
-  return std::any_of(kLoadedSuffixes.begin(), kLoadedSuffixes.end(),
-                     [&](std::string_view suffix) { return path.ends_with(suffix); });
-}
+constexpr int64_t kSaveIntervalNs = 5'000'000'000;
 
 class Verification {
  public:
@@ -35,75 +33,154 @@ class Verification {
       : dir_(dir), pin_(pin), options_(options), stop_(stop) {}
 
   Report run();
+  Report run_records_only();
 
  private:
   void check_pin();
-  void judge_pinned();
-  void judge(const PinnedFile& pinned, const StagedFile& staged, const HashOutcome& outcome);
-  FileStatus judge_content(const PinnedFile& pinned, const HashOutcome& outcome);
-  void judge_extra();
-  void add(diag::RuleId rule, const std::string& path, std::string message, std::string help = {});
+  Staging begin();
+  std::vector<HashTask> tasks_of(const Staging& staging) const;
+  std::vector<HashOutcome> hash(const Staging& staging);
+  bool check_structure(const Staging& staging);
+  void add(diag::RuleId rule, std::string message, std::string help = {});
 
   const std::filesystem::path& dir_;
   const Pin& pin_;
   const VerifyOptions& options_;
   const std::stop_token& stop_;
-  std::vector<StagedFile> staged_;
-  std::map<std::string_view, const PinnedFile*> pinned_by_path_;
-  std::vector<HashOutcome> outcomes_;  // as staged_
+  std::optional<VerificationCache> cache_;
   Report report_;
 };
 
-void Verification::add(diag::RuleId rule, const std::string& path, std::string message, std::string help) {
-  diag::Diagnostic diagnostic = diag::make(rule, std::move(message), std::move(help));
-  diagnostic.severity = diag::Severity::kError;  // an incomplete pin is a warning by itself, no basis for verifying
-  diagnostic.path = path;
-  report_.findings.add(std::move(diagnostic));
+// The state of all files by name, empty if one cannot be inspected.
+std::string present_state(const Staging& staging) {
+  std::vector<NamedStamp> stamps;
+  for (const StagedFile& file : staging.files) {
+    struct stat status {};
+    if (::lstat(file.opened.c_str(), &status) != 0) return {};
+    stamps.push_back({.path = file.path, .stamp = stamp_of(status)});
+  }
+  return state_of(stamps);
+}
+
+// The same from what was hashed, empty if a stamp proves nothing for one of them.
+std::string hashed_state(const Staging& staging, std::span<const HashOutcome> outcomes) {
+  std::vector<NamedStamp> stamps;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i].state != HashState::kDone || !outcomes[i].stamp) return {};
+    stamps.push_back({.path = staging.files[i].path, .stamp = *outcomes[i].stamp});
+  }
+  return state_of(stamps);
+}
+
+// An incomplete pin is a warning by itself, but no basis for verifying.
+void Verification::add(diag::RuleId rule, std::string message, std::string help) {
+  add_error(report_, diag::make(rule, std::move(message), std::move(help)), "");
 }
 
 void Verification::check_pin() {
   if (options_.expected_model && *options_.expected_model != pin_.model)
-    add(diag::rule::weights_revision_mismatch, "",
+    add(diag::rule::weights_revision_mismatch,
         fmt::format("the pin is for model \"{}\", expected \"{}\"", pin_.model, *options_.expected_model));
   if (options_.expected_revision && *options_.expected_revision != pin_.revision)
-    add(diag::rule::weights_revision_mismatch, "",
+    add(diag::rule::weights_revision_mismatch,
         fmt::format("the pin is for revision {}, expected {}", pin_.revision, *options_.expected_revision));
   if (pin_.generator && content_revision(pin_.files) != pin_.revision)
-    add(diag::rule::weights_revision_mismatch, "",
+    add(diag::rule::weights_revision_mismatch,
         fmt::format("the pin of a generated model names revision {}, its files make {}", pin_.revision,
                     content_revision(pin_.files)),
         "make the pin again with `sweepctl weights pin --from-dir`");
   if (!pin_.complete)
-    add(diag::rule::weights_pin_incomplete, "", "the pin is marked as incomplete",
+    add(diag::rule::weights_pin_incomplete, "the pin is marked as incomplete",
         "make the pin again with `sweepctl weights pin`");
   else if (pin_.files.empty())
-    add(diag::rule::weights_pin_incomplete, "", "the pin lists no file");
+    add(diag::rule::weights_pin_incomplete, "the pin lists no file");
+}
+
+// Extra files are hashed too: the report then says what they are.
+std::vector<HashTask> Verification::tasks_of(const Staging& staging) const {
+  std::unordered_map<std::string_view, const PinnedFile*> pinned_by_path;
+  for (const PinnedFile& file : pin_.files) pinned_by_path.emplace(file.path, &file);
+  std::map<std::pair<uint64_t, uint64_t>, const KnownDigests*> known;
+  for (const KnownDigests& digests : options_.known) known[{digests.stamp.device, digests.stamp.inode}] = &digests;
+
+  std::vector<HashTask> tasks;
+  for (const StagedFile& file : staging.files) {
+    const auto pinned = pinned_by_path.find(file.path);
+    HashTask task{.file = file.opened,
+                  .size = file.size,
+                  .git_blob = pinned != pinned_by_path.end() && pinned->second->git_blob.has_value()};
+    struct stat status {};
+    if (::lstat(file.opened.c_str(), &status) == 0) {
+      const auto found = known.find({status.st_dev, status.st_ino});
+      if (found != known.end() && found->second->stamp == stamp_of(status))
+        task.known = *found->second;
+      else if (cache_)
+        task.known = cache_->find(stamp_of(status));
+    }
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+std::vector<HashOutcome> Verification::hash(const Staging& staging) {
+  HashOptions options{.threads = options_.threads, .progress = options_.progress};
+  int64_t saved_ns = base::monotonic_ns();
+  if (cache_) {
+    // Now and then, so that a run that is killed does not begin anew.
+    options.finished = [&](size_t, const HashOutcome& outcome) {
+      if (outcome.state == HashState::kDone && outcome.stamp)
+        cache_->put({.stamp = *outcome.stamp, .sha256 = outcome.sha256, .git_blob = outcome.git_blob});
+      if (base::monotonic_ns() - saved_ns < kSaveIntervalNs) return;
+      saved_ns = base::monotonic_ns();
+      (void)cache_->save();  // tried again at the end, and reported there
+    };
+  }
+  return hash_files(tasks_of(staging), options, stop_);
+}
+
+// Returns whether there was nothing to report.
+bool Verification::check_structure(const Staging& staging) {
+  const size_t before = report_.findings.items().size();
+  check_shards(staging, pin_, report_.findings);
+  return report_.findings.items().size() == before;
+}
+
+// What every report begins with.
+Staging Verification::begin() {
+  report_.model = pin_.model;
+  report_.revision = pin_.revision;
+  report_.pin_sha256 = pin_digest(pin_);
+  report_.host = host::hostname();
+  check_pin();
+  Staging staging = stage(dir_, pin_, report_.findings);
+  report_.layout = layout_name(staging.located.layout);
+  return staging;
 }
 
 Report Verification::run() {
   const int64_t started_ns = base::monotonic_ns();
-  report_.model = pin_.model;
-  report_.revision = pin_.revision;
-  for (const PinnedFile& file : pin_.files) pinned_by_path_[file.path] = &file;
-  check_pin();
-  staged_ = list_staged(dir_, report_.findings);
-  check_shards(staged_, pin_, report_.findings);
+  const Staging staging = begin();
+  if (options_.cache_folder) cache_.emplace(*options_.cache_folder, staging.located.root, report_.pin_sha256);
 
-  // Extra files are hashed too: the report then says what they are.
-  std::vector<HashTask> tasks;
-  for (const StagedFile& file : staged_) {
-    const auto pinned = pinned_by_path_.find(file.path);
-    tasks.push_back({.file = file.opened,
-                     .size = file.size,
-                     .git_blob = pinned != pinned_by_path_.end() && pinned->second->git_blob.has_value()});
-  }
-  outcomes_ = hash_files(tasks, {.threads = options_.threads, .progress = options_.progress}, stop_);
-  for (const HashOutcome& outcome : outcomes_) report_.bytes += outcome.size;
+  const std::string state = present_state(staging);
+  const bool known_as_sound = cache_ && !state.empty() && cache_->sound_state() == state;
+  bool sound = known_as_sound || check_structure(staging);
+  const std::vector<HashOutcome> outcomes = hash(staging);
+  // The headers that were read are those of the bytes that were hashed only if nothing changed in between.
+  const bool same_state = !state.empty() && hashed_state(staging, outcomes) == state;
+  if (known_as_sound && !same_state) sound = check_structure(staging);
+  for (const HashOutcome& outcome : outcomes)
+    (outcome.from_known ? report_.bytes_cached : report_.bytes) += outcome.size;
 
-  judge_pinned();
-  judge_extra();
+  judge_files({.pin = pin_, .staging = staging, .outcomes = outcomes}, report_);
   report_.cancelled = stop_.stop_requested();
   std::sort(report_.files.begin(), report_.files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  if (cache_) {
+    if (sound && same_state) cache_->set_sound_state(state);
+    if (const auto saved = cache_->save(); !saved)
+      report_.findings.add(diag::make(diag::rule::weights_cache_unwritable, saved.error().text(),
+                                      "set SWEEPCTL_CACHE to a folder that can be written, or give --no-cache"));
+  }
   report_.findings.normalise();
   report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / kNanosecondsPerSecond;
   report_.verified = !report_.findings.has_errors() &&
@@ -113,97 +190,24 @@ Report Verification::run() {
   return std::move(report_);
 }
 
-void Verification::judge_pinned() {
-  size_t not_done = 0;
-  for (const PinnedFile& pinned : pin_.files) {
-    const auto staged =
-        std::find_if(staged_.begin(), staged_.end(), [&](const auto& file) { return file.path == pinned.path; });
-    if (staged == staged_.end()) {
-      report_.files.push_back({.path = pinned.path, .size = {}, .sha256 = {}, .status = FileStatus::kMissing});
-      add(diag::rule::weights_missing_file, pinned.path, fmt::format("\"{}\" is pinned and not there", pinned.path),
-          fmt::format("fetch it again into {}", dir_.string()));
-      continue;
-    }
-    const HashOutcome& outcome = outcomes_[static_cast<size_t>(staged - staged_.begin())];
-    if (outcome.state == HashState::kNotDone) ++not_done;
-    judge(pinned, *staged, outcome);
-  }
-  if (not_done != 0)
-    add(diag::rule::weights_not_checked, "",
-        fmt::format("interrupted: the content of {} of {} pinned files was not checked", not_done, pin_.files.size()));
-}
-
-FileStatus Verification::judge_content(const PinnedFile& pinned, const HashOutcome& outcome) {
-  if (!pinned.sha256 && !pinned.git_blob) {
-    add(diag::rule::weights_pin_incomplete, pinned.path,
-        fmt::format("the pin has neither SHA-256 nor git blob id of \"{}\" (found {})", pinned.path, outcome.sha256),
-        "make the pin again with `sweepctl weights pin`");
-    return FileStatus::kNotPinned;
-  }
-  FileStatus status = FileStatus::kOk;
-  const auto compare = [&](std::string_view kind, const std::optional<std::string>& expected,
-                           const std::string& found) {
-    if (!expected || *expected == found) return;
-    status = FileStatus::kHashMismatch;
-    add(diag::rule::weights_hash_mismatch, pinned.path,
-        fmt::format("\"{}\" has {} {}, expected {}", pinned.path, kind, found, *expected),
-        "delete the file and fetch it again");
-  };
-  compare("SHA-256", pinned.sha256, outcome.sha256);
-  compare("git blob id", pinned.git_blob, outcome.git_blob);
-  return status;
-}
-
-void Verification::judge(const PinnedFile& pinned, const StagedFile& staged, const HashOutcome& outcome) {
-  FileReport file{.path = pinned.path, .size = staged.size, .sha256 = {}, .status = FileStatus::kNotChecked};
-  switch (outcome.state) {
-    case HashState::kNotDone:
-      break;
-    case HashState::kUnreadable:
-      file.status = FileStatus::kUnreadable;
-      add(diag::rule::weights_unreadable, pinned.path, fmt::format("\"{}\": {}", pinned.path, outcome.reason));
-      break;
-    case HashState::kChanged:
-      file.status = FileStatus::kChanged;
-      add(diag::rule::weights_changed, pinned.path, fmt::format("\"{}\": {}", pinned.path, outcome.reason),
-          "verify again once nothing writes to the folder any more");
-      break;
-    case HashState::kDone:
-      file.size = outcome.size;
-      file.sha256 = outcome.sha256;
-      file.status = judge_content(pinned, outcome);
-      break;
-  }
-  if (pinned.size && *pinned.size != *file.size) {
-    if (outcome.state == HashState::kDone) file.status = FileStatus::kSizeMismatch;
-    add(diag::rule::weights_size_mismatch, pinned.path,
-        fmt::format("\"{}\" has {} bytes, expected {}", pinned.path, *file.size, *pinned.size),
-        "delete the file and fetch it again");
-  }
-  report_.files.push_back(std::move(file));
-}
-
-void Verification::judge_extra() {
-  for (size_t i = 0; i < staged_.size(); ++i) {
-    const StagedFile& staged = staged_[i];
-    if (pinned_by_path_.contains(staged.path)) continue;
-    FileReport file{.path = staged.path, .size = staged.size, .sha256 = {}, .status = FileStatus::kExtra};
-    if (outcomes_[i].state == HashState::kDone) file.sha256 = outcomes_[i].sha256;
-    report_.files.push_back(std::move(file));
-    diag::Diagnostic finding =
-        diag::make(diag::rule::weights_extra_file, fmt::format("\"{}\" is not in the pin", staged.path),
-                   "remove it, or pin the folder as it is");
-    finding.path = staged.path;
-    if (!is_loaded_by_engines(staged.path)) finding.severity = diag::Severity::kWarning;
-    report_.findings.add(std::move(finding));
-  }
+Report Verification::run_records_only() {
+  const int64_t started_ns = base::monotonic_ns();
+  Staging staging = begin();
+  // The records may be given alone, without the files they are about.
+  if (staging.located.found && staging.located.layout == Layout::kPlain)
+    staging.records = read_download_records(staging.located.root);
+  if (staging.located.found) compare_records(pin_, staging, report_);
+  report_.findings.normalise();
+  report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / kNanosecondsPerSecond;
+  return std::move(report_);
 }
 
 }  // namespace
 
 Report verify(const std::filesystem::path& dir, const Pin& pin, const VerifyOptions& options,
               const std::stop_token& stop) {
-  return Verification(dir, pin, options, stop).run();
+  Verification verification(dir, pin, options, stop);
+  return options.records_only ? verification.run_records_only() : verification.run();
 }
 
 }  // namespace sweep::weights

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -16,9 +17,15 @@ namespace sweep::weights {
 
 struct VerifyOptions {
   unsigned threads = 0;  // 0: one per core
+  // Compare the client's download records only. No content is read, and the report is never verified.
+  bool records_only = false;
   // What the entry asks for; a pin for something else is a finding.
   std::optional<std::string> expected_model = {};
   std::optional<std::string> expected_revision = {};
+  // The cache folder (see verification_cache.h); absent: every byte is read.
+  std::optional<std::filesystem::path> cache_folder = {};
+  // What an interrupted verification had found already.
+  std::span<const KnownDigests> known = {};
   std::function<void(const HashProgress&)> progress = {};
 };
 

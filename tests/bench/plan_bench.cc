@@ -6,68 +6,24 @@
 // PyYAML. `validate` is timed twice: over the configuration files alone, which is what the peer checks, and in the
 // checkout, where it opens every recipe that they name. The programs take turns, so that a busy machine slows all of
 // them alike. Medians are of user CPU time.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/temp_dir.h"
+#include "tests/bench/timed_command.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-using Command = std::vector<std::string>;
-
-struct Sample {
-  double user_ms = 0;
-  double wall_ms = 0;
-  double rss_mib = 0;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-[[noreturn]] void exec_in(const Command& command, const fs::path& folder, const fs::path& output) {
-  std::vector<char*> argv;
-  for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const int out = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  const int null = ::open("/dev/null", O_WRONLY);
-  if (::chdir(folder.c_str()) == 0 && ::dup2(out, STDOUT_FILENO) >= 0 && ::dup2(null, STDERR_FILENO) >= 0)
-    ::execvp(argv[0], argv.data());
-  ::_exit(127);
-}
-
-// Nothing if the command failed; warnings of `validate` are not a failure.
-std::optional<Sample> run(const Command& command, const fs::path& folder, const fs::path& output) {
-  const auto begin = std::chrono::steady_clock::now();
-  const pid_t child = ::fork();
-  if (child == 0) exec_in(command, folder, output);
-  int status = 0;
-  rusage usage{};
-  if (child < 0 || ::wait4(child, &status, 0, &usage) != child) return std::nullopt;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) return std::nullopt;
-  const std::chrono::duration<double, std::milli> wall = std::chrono::steady_clock::now() - begin;
-  return Sample{
-      .user_ms = static_cast<double>(usage.ru_utime.tv_sec) * 1e3 + static_cast<double>(usage.ru_utime.tv_usec) / 1e3,
-      .wall_ms = wall.count(),
-      .rss_mib = static_cast<double>(usage.ru_maxrss) / 1024};
-}
+using namespace sweep::bench;
 
 struct Contender {
   std::string name;
@@ -78,13 +34,6 @@ struct Contender {
   std::vector<double> wall_ms = {};
   double rss_mib = 0;
 };
-
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown processor";
-}
 
 struct Options {
   fs::path peer;
@@ -159,7 +108,7 @@ int main(int argc, char** argv) {
   const auto peer_rows = sweep::base::read_file(folder->path() / "0");
   const auto our_rows = sweep::base::read_file(folder->path() / "1");
   const bool same = peer_rows && our_rows && *peer_rows == *our_rows;
-  fmt::print("{}\n\n{:<22} {:>6} {:>12} {:>12} {:>10} {:>10}\n", cpu_model(), "command", "runs", "user ms", "wall ms",
+  fmt::print("{}\n\n{:<22} {:>6} {:>12} {:>12} {:>10} {:>10}\n", machine(), "command", "runs", "user ms", "wall ms",
              "RSS MiB", "ratio");
   for (const Contender& c : all)
     fmt::print("{:<22} {:>6} {:>12.1f} {:>12.1f} {:>10.1f} {:>10.1f}\n", c.name, c.user_ms.size(), median(c.user_ms),

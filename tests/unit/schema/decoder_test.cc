@@ -91,7 +91,8 @@ TEST_CASE("decoder: a value that could not be read counts as stated, not as pres
 TEST_CASE("decoder: every field of every table has a name and a line of prose") {
   for (const schema::ObjectShape* shape :
        {&schema::single_node_entry_shape(), &schema::multi_node_entry_shape(), &schema::runners_shape(),
-        &schema::recipe_shape(), &schema::changelog_entry_shape(), &schema::pin_shape(), &schema::cluster_shape()}) {
+        &schema::recipe_shape(), &schema::changelog_entry_shape(), &schema::pin_shape(), &schema::lock_shape(),
+        &schema::cluster_shape()}) {
     CHECK(!shape->fields.empty());
     for (const schema::Field& field : shape->fields) {
       INFO(shape->name << "." << field.name);

@@ -269,6 +269,7 @@ TEST_CASE("json schema: judges every change of a good file as the decoder does")
       {FileKind::kAcceptance, kGolden / "projects/good/matrix/acceptance/tiny.yaml"},
       {FileKind::kChangelog, kGolden / "validate/ok/changelog-append-only-evals.yaml"},
       {FileKind::kPin, kGolden / "projects/good/matrix/models/tiny.json"},
+      {FileKind::kPin, kGolden / "validate/ok/pin-lock.json"},
       {FileKind::kRow, kGolden / "validate/ok/row.yaml"},
       {FileKind::kResult, kGolden / "validate/ok/result-verdict.json"}};
   size_t accepted = 0;
@@ -343,6 +344,11 @@ TEST_CASE("json schema: a form's regular expression accepts what its check accep
                                          "a/b.c",
                                          "a\\b",
                                          "a b/c",
+                                         "C:a",
+                                         "a:b",
+                                         "a/C:b",
+                                         "a\tb",
+                                         "a\x7f",
                                          "2026-01-31T12:00:00Z",
                                          "2026-01-31T12:00:00",
                                          "2026-01-31 12:00:00Z",

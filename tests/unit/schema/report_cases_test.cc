@@ -152,6 +152,23 @@ TEST_CASE("reports: adaptive verification cannot guarantee a forced length") {
   CHECK(contains(d.message, "5.7"));
 }
 
+TEST_CASE("reports: a lock file on a branch, with an empty digest and one that is too short, has three findings") {
+  if (cases_folder().empty()) SWEEP_SKIP("the reference data is not beside the checkout");
+  const Found found = validate({"lock_branch_name.json"});
+  CHECK(found.errors() == 3);
+  const auto malformed = found.of("schema/malformed-text");
+  REQUIRE(malformed.size() == 2);
+  CHECK((malformed[0].path == "revision" && contains(malformed[0].message, "40 hexadecimal digits")));
+  CHECK((contains(malformed[1].path, "model-00001-of-00003.safetensors") && contains(malformed[1].message, "64")));
+  CHECK(found.only("schema/out-of-range").path == "files.tokenizer.json.sha256");
+}
+
+TEST_CASE("reports: a lock file that names a revision and no file is told what it lacks") {
+  if (cases_folder().empty()) SWEEP_SKIP("the reference data is not beside the checkout");
+  const auto d = validate({"hub_mixed_revisions/lock.json"}).only("schema/missing-field");
+  CHECK(contains(d.message, "lacks the field \"files\""));
+}
+
 TEST_CASE("reports: an unknown key of a cluster file is an error with its line") {
   if (cases_folder().empty()) SWEEP_SKIP("the reference data is not beside the checkout");
   const auto d = validate({"cluster_unknown_key.yaml"}).only("schema/unknown-field");

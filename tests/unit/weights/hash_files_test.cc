@@ -1,10 +1,11 @@
 #include "orchestrator/weights/hash_files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-
+#include "orchestrator/base/file.h"
 #include "orchestrator/digest/sha1.h"
 #include "orchestrator/digest/sha256.h"
 #include "tests/support/catch.h"
@@ -65,6 +66,53 @@ TEST_CASE("hash files: a stop request leaves the rest undone and never a wrong d
   std::stop_source stop;
   stop.request_stop();
   for (const auto& outcome : hash_files(tasks, {}, stop.get_token())) CHECK((outcome.state == HashState::kNotDone));
+}
+
+TEST_CASE("hash files: files that are not in memory give the same digests") {
+  const test::TestDir dir;
+  std::vector<HashTask> tasks;
+  std::vector<std::string> digests;
+  for (const size_t mebibytes : {41, 9, 1, 0}) {
+    const std::string content((mebibytes << 20) + mebibytes, static_cast<char>('a' + mebibytes));
+    const auto file = dir.write(fmt::format("{}", mebibytes), content);
+    const base::FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    REQUIRE(::fdatasync(fd.get()) == 0);
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+    tasks.push_back({.file = file, .size = content.size()});
+    digests.push_back(digest::sha256_hex(content));
+  }
+  for (const unsigned threads : {1u, 3u}) {
+    const auto outcomes = hash_files(tasks, {.threads = threads}, {});
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      CHECK((outcomes[i].state == HashState::kDone));
+      CHECK(outcomes[i].sha256 == digests[i]);
+    }
+  }
+}
+
+TEST_CASE("hash files: what is known is taken only under its own stamp, and only if it is enough") {
+  const test::TestDir dir;
+  const auto file = dir.write("file", "content");
+  struct stat status {};
+  REQUIRE(::stat(file.c_str(), &status) == 0);
+  const KnownDigests known{.stamp = stamp_of(status), .sha256 = std::string(64, '0'), .git_blob = {}};
+  const auto hash = [&](const KnownDigests& digests, bool git_blob) {
+    const std::vector<HashTask> tasks{{.file = file, .size = 7, .git_blob = git_blob, .known = digests}};
+    return hash_files(tasks, {.threads = 1}, {}).front();
+  };
+  CHECK(hash(known, false).sha256 == known.sha256);
+  CHECK(hash(known, false).from_known);
+  CHECK(!hash(known, true).from_known);  // its git blob id is not known
+  for (int64_t FileStamp::*time : {&FileStamp::mtime_ns, &FileStamp::ctime_ns}) {
+    KnownDigests other = known;
+    other.stamp.*time += 1;
+    CHECK(hash(other, false).sha256 == digest::sha256_hex("content"));
+  }
+  for (uint64_t FileStamp::*part : {&FileStamp::device, &FileStamp::inode, &FileStamp::size}) {
+    KnownDigests other = known;
+    other.stamp.*part += 1;
+    CHECK(!hash(other, false).from_known);
+  }
 }
 
 }  // namespace sweep::weights

@@ -17,8 +17,7 @@ Pin good_pin() {
   return {.model = "org/name",
           .revision = std::string(40, 'a'),
           .complete = true,
-          .files = {{"a/b.json", 5, std::nullopt, std::string(40, 'b')},
-                    {"c", std::nullopt, std::string(64, 'c'), std::nullopt}},
+          .files = {{"a/b.json", 5, std::nullopt, std::string(40, 'b')}, {"c", 7, std::string(64, 'c'), std::nullopt}},
           .index = IndexTotals{.total_size = 344, .tensor_count = 4},
           .generator = std::nullopt};
 }
@@ -31,6 +30,8 @@ std::string errors_of(const std::string& text) {
   std::string all;
   for (const auto& d : diagnostics.items()) {
     CHECK(d.where->file == "p.json");
+    CHECK(d.where->line == 1);
+    CHECK(d.where->column >= 1);
     all += std::string(diag::rule_info(d.rule).slug) + " " + d.path + ": " + d.message + "\n";
   }
   return all;
@@ -57,34 +58,57 @@ TEST_CASE("pin: goes through text unchanged, files by path, the same pin the sam
   const auto json = nlohmann::json::parse(to_text(pin));
   CHECK(json.size() == 7);
   CHECK(json["schema_version"] == 1);
-  CHECK(json["files"][1]["size"].is_null());
+  CHECK(json["files"][1]["git_blob"].is_null());
   CHECK(json["generator"].is_null());
 }
 
-TEST_CASE("pin: every mistake is reported at its place") {
-  CHECK(contains(errors_of("{"), "not JSON"));
-  CHECK(contains(errors_of("[]"), "expected an object"));
-  CHECK(contains(errors_of(with("/schema_version", 2)), "found 2, expected 1"));
-  CHECK(contains(errors_of(with("/revision", "main")), "revision: \"main\" is not a full revision"));
-  CHECK(contains(errors_of(with("/model", "")), "model: expected text"));
-  CHECK(contains(errors_of(with("/complete", "yes")), "complete: expected true or false"));
-  CHECK(contains(errors_of(with("/generator", 5)), "generator: expected text or null"));
-  CHECK(contains(errors_of(with("/extra", 5)), "unknown field \"extra\""));
-  CHECK(contains(errors_of(with("/index", 5)), "index: expected an object"));
-  CHECK(contains(errors_of(with("/index/tensor_count", -1)), "index.tensor_count"));
-  CHECK(contains(errors_of(with("/files", 5)), "files: expected a list"));
-  CHECK(contains(errors_of(with("/files/1/sha256", "ABC")), "files[1].sha256: expected 64 lower-case hex digits"));
-  CHECK(contains(errors_of(with("/files/0/git_blob", 7)), "files[0].git_blob"));
-  CHECK(contains(errors_of(with("/files/0/size", 1.5)), "files[0].size"));
-  CHECK(contains(errors_of(with("/files/0/path", "c")), "\"c\" is listed twice"));
-  for (const char* path : {"../x", "/etc/passwd", "a/../../x", "C:\\x"})
-    CHECK(contains(errors_of(with("/files/0/path", path)), "weights/path-escape files[0].path"));
-  nlohmann::json two = nlohmann::json::parse(to_text(good_pin()));
-  two["revision"] = "main";
-  two.erase("model");
-  two["files"][0].erase("path");
-  const std::string all = errors_of(two.dump());
-  CHECK(contains(all, "\"model\" is missing"));
+TEST_CASE("pin: every mistake is reported at its place, by the rules of validate") {
+  CHECK(contains(errors_of("{"), "yaml/json-syntax"));
+  CHECK(contains(errors_of("[]"), "schema/wrong-type : the file must be a mapping"));
+  CHECK(contains(errors_of(with("/schema_version", 2)), "schema/out-of-range schema_version"));
+  CHECK(
+      contains(errors_of(with("/revision", "main")), "schema/malformed-text revision: \"revision\" is text \"main\""));
+  CHECK(contains(errors_of(with("/model", "")), "schema/out-of-range model"));
+  CHECK(contains(errors_of(with("/complete", "yes")), "schema/wrong-type complete"));
+  CHECK(contains(errors_of(with("/generator", 5)), "schema/wrong-type generator"));
+  CHECK(contains(errors_of(with("/extra", 5)), "schema/unknown-field extra"));
+  CHECK(contains(errors_of(with("/index", 5)), "schema/wrong-type index"));
+  CHECK(contains(errors_of(with("/index/tensor_count", -1)), "schema/out-of-range index.tensor_count"));
+  CHECK(contains(errors_of(with("/files", 5)), "schema/wrong-type files"));
+  CHECK(contains(errors_of(with("/files/1/sha256", "ABC")), "schema/malformed-text files[1].sha256"));
+  CHECK(contains(errors_of(with("/files/0/git_blob", 7)), "schema/wrong-type files[0].git_blob"));
+  CHECK(contains(errors_of(with("/files/0/size", 1.5)), "schema/wrong-type files[0].size"));
+  CHECK(contains(errors_of(with("/files/0/size", nullptr)), "has no size in a complete pin"));
+  CHECK(contains(errors_of(with("/files/0/git_blob", nullptr)), "has no digest in a complete pin"));
+  CHECK(contains(errors_of(with("/files/0/path", "c")), "schema/duplicate-name files[1]: file \"c\" is listed twice"));
+  for (const char* path : {"../x", "/etc/passwd", "a/../../x", "C:\\x", "C:x", "a\tb"})
+    CHECK(contains(errors_of(with("/files/0/path", path)), "schema/malformed-text files[0].path"));
+}
+
+TEST_CASE("pin: hostile text is refused before it costs anything") {
+  CHECK(contains(errors_of(std::string(200, '[') + std::string(200, ']')), "yaml/too-deep"));
+  CHECK(contains(errors_of(R"({"model": "a", "model": "b"})"), "yaml/duplicate-key"));
+  CHECK(contains(errors_of("{\"model\": \"\xff\"}"), "yaml/json-syntax"));
+  std::string many = "[0";
+  for (int i = 0; i < 500000; ++i) many += ",0";
+  CHECK(contains(errors_of(many + "]"), "yaml/too-large"));
+}
+
+TEST_CASE("pin: the short form is read as a complete pin of what it lists") {
+  const std::string text = R"({"repo": "org/name", "revision": ")" + std::string(40, 'a') +
+                           R"(", "files": {"c": {"sha256": ")" + std::string(64, 'c') +
+                           R"("}, "a/b.json": {"git_blob": ")" + std::string(40, 'b') + R"(", "size": 5}}})";
+  diag::Diagnostics diagnostics;
+  const auto pin = parse_pin(text, "lock.json", diagnostics);
+  CHECK(diagnostics.empty());
+  REQUIRE(pin.has_value());
+  Pin expected = good_pin();
+  expected.index.reset();
+  expected.files[1].size.reset();
+  CHECK((*pin == expected));
+  CHECK(pin_digest(*pin) == pin_digest(expected));
+  CHECK(pin_digest(*pin) != pin_digest(good_pin()));
+  CHECK(pin_digest(*pin) == digest::sha256_hex(to_text(expected)));
 }
 
 TEST_CASE("pin: read from and written to a file") {
@@ -94,6 +118,12 @@ TEST_CASE("pin: read from and written to a file") {
   CHECK((read_pin(dir / "p.json", diagnostics) == good_pin()));
   CHECK(!read_pin(dir / "absent.json", diagnostics));
   CHECK(diagnostics.items().front().rule == diag::rule::file_unreadable);
+  dir.write("large.json", std::string((8u << 20) + 1, ' '));
+  CHECK(!read_pin(dir / "large.json", diagnostics));
+  CHECK(diagnostics.items().back().rule == diag::rule::file_too_large);
+  dir.write("p.yaml", "repo: org/name\nrevision: main\nfiles: {}\n");
+  CHECK(!read_pin(dir / "p.yaml", diagnostics));
+  CHECK(diagnostics.items().back().where->line == 2);
   CHECK(write_pin(dir / "no/p.json", good_pin()).error().rule == diag::rule::file_unwritable);
 }
 

@@ -1,9 +1,11 @@
 #include "orchestrator/weights/safetensors.h"
 
-#include <string>
-
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
+
+#include "orchestrator/base/rng.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
@@ -65,6 +67,98 @@ TEST_CASE("safetensors: impossible shapes and mistyped fields are found") {
   CHECK(contains(check(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,-1]}})", 1), "lacks a proper dtype"));
 }
 
+TEST_CASE("safetensors: repeated keys are found at every depth") {
+  CHECK(contains(check(R"({"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}})", 1),
+                 "\"dtype\" is listed"));
+  CHECK(contains(check(R"({"__metadata__":{"k":"1","k":"2"}})", 0), "\"k\" is listed twice"));
+  CHECK(contains(check(R"({"__metadata__":{},"__metadata__":{}})", 0), "\"__metadata__\" is listed twice"));
+  CHECK(contains(check(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[{"k":1,"k":2}]}})", 1),
+                 "\"k\" is listed twice"));
+  CHECK(check(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[{"k":1},{"k":2}]}})", 1) == "ok");
+}
+
+TEST_CASE("safetensors: metadata is an object from text to text") {
+  for (const char* bad : {"5", "[]", "null", R"("text")", R"({"a":5})", R"({"a":{}})", R"({"a":["x"]})", R"(["x"])"}) {
+    CAPTURE(bad);
+    CHECK(contains(check(fmt::format(R"({{"__metadata__":{}}})", bad), 0), "from text to text"));
+  }
+  CHECK(check(R"({"__metadata__":{}})", 0) == "ok");
+}
+
+TEST_CASE("safetensors: the header begins with its brace and ends with nothing but blanks") {
+  CHECK(contains(check(" {}", 0), "not a JSON object"));
+  CHECK(contains(check("\xEF\xBB\xBF{}", 0), "not a JSON object"));
+  CHECK(contains(check(std::string("{}\0", 3), 0), "zero byte at 2"));
+  CHECK(contains(check("{}x", 0), "not JSON at byte 3"));
+  CHECK(contains(check("{} {}", 0), "not JSON"));
+  CHECK(check("{}        ", 0) == "ok");
+}
+
+TEST_CASE("safetensors: entries of other kinds than tensors are found") {
+  for (const char* bad :
+       {"5", "null", "[1]", "[{}]", R"("x")", "{}", R"({"dtype":5,"shape":[],"data_offsets":[0,0]})",
+        R"({"dtype":"U8","shape":5,"data_offsets":[0,0]})", R"({"dtype":"U8","shape":[0],"data_offsets":{"a":0}})",
+        R"({"dtype":"U8","shape":[0],"data_offsets":[[0],0]})", R"({"dtype":"U8","shape":[0],"data_offsets":[0,0,0]})",
+        R"({"dtype":["U8"],"shape":[0],"data_offsets":[0,0]})"}) {
+    CAPTURE(bad);
+    CHECK(contains(check(fmt::format(R"({{"a":{}}})", bad), 0), "\"a\" lacks a proper dtype, shape or data_offsets"));
+  }
+  for (const char* shape : {"[[1]]", "[1.0]", "[null]", "[{}]"}) {
+    CAPTURE(shape);
+    CHECK(contains(check(object(tensor("a", "U8", shape, 0, 1)), 1), "impossible shape"));
+  }
+}
+
+TEST_CASE("safetensors: deep nesting, huge numbers and a million problems do no harm") {
+  for (const char* open : {"[", R"({"a":)"}) {
+    std::string deep = R"({"a":)";
+    for (int i = 0; i < 100'000; ++i) deep += open;
+    CHECK(contains(check(deep, 0), "not JSON"));
+  }
+  CHECK(contains(check(object(tensor("a", "U8", "[1e999]", 0, 1)), 1), "not JSON"));
+  CHECK(contains(check(object(tensor("a", "U8", "[99999999999999999999999]", 0, 1)), 1), "impossible shape"));
+  std::string many;
+  for (int i = 0; i < 10'000; ++i) many += fmt::format("{}\"t{}\":5", i == 0 ? "" : ",", i);
+  const std::string problems = check(object(many), 0);
+  CHECK(contains(problems, "9980 more problems"));
+  CHECK(problems.size() < 4000);
+}
+
+TEST_CASE("safetensors: random changes to a header are found or harmless, and never fatal") {
+  const std::string header = object(R"("__metadata__":{"format":"pt"},)" + tensor("a.b", "BF16", "[2,3]", 0, 12) + "," +
+                                    tensor("c", "F8_E8M0", "[4]", 12, 16) + "," + tensor("d", "U8", "[]", 16, 17));
+  constexpr std::string_view kPieces = R"({}[]:,"0123456789-.eE\u0041 nulltruefalse)";
+  base::SplitMix64 random(7);
+  size_t found = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string changed = header;
+    for (uint64_t n = 1 + random.below(3); n-- > 0;) {
+      const size_t at = random.below(changed.size());
+      switch (random.below(4)) {
+        case 0:
+          changed[at] = static_cast<char>(random.below(256));
+          break;
+        case 1:
+          changed.erase(at, 1 + random.below(8));
+          break;
+        case 2:
+          changed.insert(at, 1, kPieces[random.below(kPieces.size())]);
+          break;
+        default:
+          changed.insert(at, changed.substr(random.below(changed.size()), random.below(20)));
+      }
+      if (changed.empty()) changed = "{";
+    }
+    diag::Diagnostics diagnostics;
+    const auto parsed = parse_shard_header(changed, 8 + changed.size() + 17, "x", diagnostics);
+    if (!parsed) REQUIRE(diagnostics.has_errors());
+    if (!diagnostics.empty()) ++found;
+    // Without a finding, the tensors fill the file.
+    if (diagnostics.empty()) REQUIRE(parsed->data_bytes == 17);
+  }
+  CHECK(found > 15'000);
+}
+
 TEST_CASE("safetensors: an unknown type is a warning") {
   diag::Diagnostics diagnostics;
   parse_shard_header(object(tensor("a", "F3_NEW", "[4]", 0, 9)),
@@ -98,7 +192,9 @@ TEST_CASE("index: weight map and total are read, file names that escape are refu
       parse_index(R"({"metadata":{"total_size":12},"weight_map":{"a":"s1","b":"../s2"}})", "i", diagnostics);
   REQUIRE(index.has_value());
   CHECK(*index->total_size == 12);
-  CHECK(index->weight_map.size() == 1);
+  REQUIRE(index->weight_map.size() == 1);
+  CHECK(index->weight_map[0].name == "a");
+  CHECK(index->files[index->weight_map[0].file] == "s1");
   REQUIRE(diagnostics.items().size() == 1);
   CHECK(diagnostics.items()[0].rule == diag::rule::weights_path_escape);
   CHECK(*parse_index(R"({"metadata":{"total_size":12.0},"weight_map":{}})", "i", diagnostics)->total_size == 12);
@@ -111,6 +207,24 @@ TEST_CASE("index: weight map and total are read, file names that escape are refu
   diag::Diagnostics problems;
   CHECK(parse_index(R"({"weight_map":{"a":5}})", "i", problems));
   CHECK(problems.items().at(0).rule == diag::rule::weights_index_malformed);
+}
+
+TEST_CASE("index: repeated keys are found, in the map and beside it") {
+  const auto problems_of = [](std::string_view text) {
+    diag::Diagnostics diagnostics;
+    parse_index(text, "i", diagnostics);
+    std::string all;
+    for (const auto& d : diagnostics.items()) all += d.message + "\n";
+    return all;
+  };
+  CHECK(contains(problems_of(R"({"weight_map":{"a":"s1","a":"s2"}})"), "tensor \"a\" is listed twice"));
+  CHECK(contains(problems_of(R"({"weight_map":{"a":"s1"},"weight_map":{}})"), "\"weight_map\" is listed twice"));
+  CHECK(contains(problems_of(R"({"metadata":{"total_size":1,"total_size":2},"weight_map":{}})"), "\"total_size\""));
+  CHECK(
+      contains(problems_of(R"({"weight_map":{"a":["s1"],"b":null,"c":{"d":"e"}}})"), "tensor \"a\" has no file name"));
+  CHECK(contains(problems_of("{\"weight_map\":{}}" + std::string(1, '\0')), "not JSON at byte 17"));
+  CHECK(problems_of(R"({"metadata":{"x":{"total_size":5}},"weight_map":{"b":"s1","a":"s2"},"x":[{"weight_map":5}]})")
+            .empty());
 }
 
 }  // namespace sweep::weights

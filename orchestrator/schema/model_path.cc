@@ -1,11 +1,11 @@
-#include "orchestrator/weights/model_path.h"
+#include "orchestrator/schema/model_path.h"
 
 #include <algorithm>
 #include <cctype>
 
 #include "orchestrator/base/utf8.h"
 
-namespace sweep::weights {
+namespace sweep::schema {
 
 std::optional<std::string> unsafe_reason(std::string_view path) {
   if (path.empty()) return "is empty";
@@ -26,4 +26,4 @@ std::optional<std::string> unsafe_reason(std::string_view path) {
   }
 }
 
-}  // namespace sweep::weights
+}  // namespace sweep::schema

@@ -1,8 +1,8 @@
-#include "orchestrator/weights/model_path.h"
+#include "orchestrator/schema/model_path.h"
 
 #include "tests/support/catch.h"
 
-namespace sweep::weights {
+namespace sweep::schema {
 
 TEST_CASE("model path: plain relative names are safe") {
   for (const char* path :
@@ -20,4 +20,4 @@ TEST_CASE("model path: names that leave the folder or confuse a system are not")
   }
 }
 
-}  // namespace sweep::weights
+}  // namespace sweep::schema
