@@ -16,6 +16,7 @@
 #include "orchestrator/diag/render.h"
 #include "orchestrator/diag/rules/cli.h"
 #include "orchestrator/diag/rules/file.h"
+#include "orchestrator/hub/former_pin.h"
 #include "orchestrator/hub/model_id.h"
 #include "orchestrator/hub/pin_model.h"
 #include "orchestrator/pipeline/hash_progress.h"
@@ -98,6 +99,13 @@ void print_summary(const Context& context, const PinOptions& options, const weig
 // Reports, and writes the pin if there is one.
 ExitCode finish(const Context& context, const PinOptions& options, const std::optional<weights::Pin>& pin,
                 diag::Diagnostics diagnostics) {
+  if (pin && !options.output.empty()) {
+    diag::Diagnostics no_pin_there;
+    std::error_code error;
+    if (fs::exists(options.output, error))
+      if (const auto former = weights::read_pin(options.output, no_pin_there))
+        hub::compare_with_former(*former, *pin, diagnostics);
+  }
   diagnostics.normalise();
   if (!pin) {
     context.console.report(diagnostics, {});
@@ -178,6 +186,8 @@ ExitCode pin_listing(const Context& context, const PinOptions& options) {
 }
 
 ExitCode pin_folder(const Context& context, const PinOptions& options) {
+  if (!options.revision.empty() && !hub::is_commit(options.revision))
+    return usage(context, fmt::format("--revision {} is no commit of 40 lower-case hex digits", options.revision));
   weights::PinSource source{.model = options.model};
   if (!options.revision.empty()) source.revision = options.revision;
   if (!options.generator.empty()) source.generator = options.generator;
