@@ -1,0 +1,11 @@
+#include <CLI/CLI.hpp>
+
+#include "orchestrator/cli/command.h"
+
+namespace sweep::cli {
+
+void add_inspect_sse(CLI::App& inspect_command, Action&) {
+  inspect_command.add_subcommand("sse", "Being recorded captures of this kind");
+}
+
+}  // namespace sweep::cli
