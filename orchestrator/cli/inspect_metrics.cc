@@ -90,8 +90,8 @@ diag::Result<Counted> count(const MetricsOptions& options) {
   if (!before) return diag::fail(before.error());
   const auto after = read_capture(options.after, engine::kMostJsonStatsBytes);
   if (!after) return diag::fail(after.error());
-  const bool documents = engine::looks_like_json_stats(*after);
-  if (documents != engine::looks_like_json_stats(*before))
+  const bool documents = engine::looks_like_json_stats(*after, options.engine);
+  if (documents != engine::looks_like_json_stats(*before, options.engine))
     return diag::fail(
         diag::make_at(diag::rule::engine_malformed_metrics, {.file = options.before, .line = 1},
                       fmt::format("\"{}\" and \"{}\" are of different formats", options.before, options.after)));

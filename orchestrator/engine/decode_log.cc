@@ -214,7 +214,7 @@ diag::Result<DecodeLog> from_json_stats(const LogSource& source) {
 }  // namespace
 
 diag::Result<DecodeLog> read_decode_log(const LogSource& source, const LogInterval& interval) {
-  if (!looks_like_json_stats(source.text)) return LogReader(source).read(interval);
+  if (!looks_like_json_stats(source.text, source.engine)) return LogReader(source).read(interval);
   if (interval.from || interval.to)
     return malformed(source, 0, "the document has no times, so that no interval can be cut out of it",
                      "leave --from and --to out");

@@ -134,7 +134,8 @@ diag::Result<JsonStats> server_info(const json& document, const std::string& fil
 
 }  // namespace
 
-bool looks_like_json_stats(std::string_view text) {
+bool looks_like_json_stats(std::string_view text, std::string_view engine) {
+  if (engine != "atom" && engine != "trtllm" && engine != "sglang") return false;
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return false;
   if (text[begin] == '{') {

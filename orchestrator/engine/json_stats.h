@@ -26,8 +26,8 @@ struct JsonStats {
   std::optional<int64_t> last_iteration;
 };
 
-// Whether the text is such a document rather than lines of a log or a page of counters.
-bool looks_like_json_stats(std::string_view text);
+// Whether the text is such a document of an engine that gives one, rather than lines of a log or a page of counters.
+bool looks_like_json_stats(std::string_view text, std::string_view engine);
 
 // `file` is for messages. Fails (engine/malformed-metrics) for what is no document of this engine.
 diag::Result<JsonStats> parse_json_stats(std::string_view text, std::string_view engine, const std::string& file);

@@ -24,8 +24,9 @@ std::string refusal(std::string_view text, std::string_view engine) {
 }
 
 std::string mtp(int drafted, int accepted, std::string_view distribution) {
-  return "{\"total_draft_tokens\":" + std::to_string(drafted) + ",\"total_accepted_tokens\":" +
-         std::to_string(accepted) + ",\"distribution\":{" + std::string(distribution) + "}}";
+  return "{\"total_draft_tokens\":" + std::to_string(drafted) +
+         ",\"total_accepted_tokens\":" + std::to_string(accepted) + ",\"distribution\":{" + std::string(distribution) +
+         "}}";
 }
 
 std::string iteration(int iter, int drafted, int accepted) {
@@ -72,20 +73,22 @@ TEST_CASE("json stats: documents that are not the engine's are refused") {
   CHECK(contains(refusal(mtp(7, -5, "\"5\":1"), "atom"), "expected"));
   CHECK(contains(refusal("[" + iteration(1, 3, 4) + "]", "trtllm"), "iteration 1"));
   CHECK(contains(refusal("[1]", "trtllm"), "neither"));
-  CHECK(contains(refusal("{\"internal_states\":[{\"avg_spec_accept_length\":1e9}]}", "sglang"), "no acceptance length"));
+  CHECK(
+      contains(refusal("{\"internal_states\":[{\"avg_spec_accept_length\":1e9}]}", "sglang"), "no acceptance length"));
   CHECK(contains(refusal("{}", "sglang"), "internal_states"));
   CHECK(contains(refusal(std::string(1 << 20, '['), "trtllm"), "deeper"));
 }
 
 TEST_CASE("json stats: logs of JSON lines and lines in brackets are no documents") {
-  CHECK(engine::looks_like_json_stats("{\n \"a\": 1\n}\n"));
-  CHECK(engine::looks_like_json_stats("{\"a\": 1}\n"));
-  CHECK(engine::looks_like_json_stats(" [ {\"iter\": 1}]"));
-  CHECK(engine::looks_like_json_stats("[]"));
-  CHECK_FALSE(engine::looks_like_json_stats("{\"event\": 1}\n{\"event\": 2}\n"));
-  CHECK_FALSE(engine::looks_like_json_stats("[2026-11-03 10:12:05 TP0] Decode batch"));
-  CHECK_FALSE(engine::looks_like_json_stats("vllm:x 1\n"));
-  CHECK_FALSE(engine::looks_like_json_stats(""));
+  CHECK(engine::looks_like_json_stats("{\n \"a\": 1\n}\n", "trtllm"));
+  CHECK(engine::looks_like_json_stats("{\"a\": 1}\n", "trtllm"));
+  CHECK(engine::looks_like_json_stats(" [ {\"iter\": 1}]", "trtllm"));
+  CHECK(engine::looks_like_json_stats("[]", "trtllm"));
+  CHECK_FALSE(engine::looks_like_json_stats("{\"event\": 1}\n{\"event\": 2}\n", "trtllm"));
+  CHECK_FALSE(engine::looks_like_json_stats("[2026-11-03 10:12:05 TP0] Decode batch", "trtllm"));
+  CHECK_FALSE(engine::looks_like_json_stats("vllm:x 1\n", "trtllm"));
+  CHECK_FALSE(engine::looks_like_json_stats("", "trtllm"));
+  CHECK_FALSE(engine::looks_like_json_stats("{\"event\": 1}\n", "embedded"));
 }
 
 TEST_CASE("json stats: the samples of engines say what their description says") {

@@ -69,14 +69,16 @@ TEST_CASE("counters: the difference is summed over engines, and creation times a
 }
 
 TEST_CASE("counters: a series that fell or is gone is a restart, even where the sum rose") {
-  const Difference fell = between("embedded:spec_decode_num_drafts_total{e=\"0\"} 100\n"
-                                  "embedded:spec_decode_num_drafts_total{e=\"1\"} 100\n",
-                                  "embedded:spec_decode_num_drafts_total{e=\"0\"} 900\n"
-                                  "embedded:spec_decode_num_drafts_total{e=\"1\"} 5\n",
-                                  "embedded");
+  const Difference fell = between(
+      "embedded:spec_decode_num_drafts_total{e=\"0\"} 100\n"
+      "embedded:spec_decode_num_drafts_total{e=\"1\"} 100\n",
+      "embedded:spec_decode_num_drafts_total{e=\"0\"} 900\n"
+      "embedded:spec_decode_num_drafts_total{e=\"1\"} 5\n",
+      "embedded");
   REQUIRE(fell.messages.size() == 1);
   CHECK(contains(fell.messages[0], "after: embedded:spec_decode_num_drafts_total{e=\"1\"} fell from 100 to 5"));
-  const Difference gone = between("embedded:prompt_tokens_total{e=\"1\"} 3\n", "embedded:prompt_tokens_total 9\n", "embedded");
+  const Difference gone =
+      between("embedded:prompt_tokens_total{e=\"1\"} 3\n", "embedded:prompt_tokens_total 9\n", "embedded");
   REQUIRE(gone.messages.size() == 1);
   CHECK(contains(gone.messages[0], "is not in \"after\" any more"));
   CHECK(between("embedded:prompt_tokens_total 3\nother{a=\"b\"} 7\n", "embedded:prompt_tokens_total 3\n", "embedded")
@@ -100,9 +102,10 @@ TEST_CASE("counters: steps by accepted drafts give steps and positions") {
 }
 
 TEST_CASE("counters: an engine without accepted drafts has no acceptance length, and cached tokens are of all tokens") {
-  const Difference d = between("", "sglang:spec_verify_calls_total 100\nsglang:prompt_tokens_total 1000\n"
-                                   "sglang:cached_tokens_total{cache_source=\"device\"} 5\n"
-                                   "sglang:cached_tokens_total{cache_source=\"host\"} 15\n",
+  const Difference d = between("",
+                               "sglang:spec_verify_calls_total 100\nsglang:prompt_tokens_total 1000\n"
+                               "sglang:cached_tokens_total{cache_source=\"device\"} 5\n"
+                               "sglang:cached_tokens_total{cache_source=\"host\"} 15\n",
                                "sglang");
   CHECK(d.counters.drafts == 100);
   CHECK_FALSE(d.counters.acceptance_length().has_value());
