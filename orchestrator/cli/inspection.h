@@ -26,10 +26,10 @@ struct Inspection {
   std::string file;         // that findings without a place are about
   nlohmann::json document;  // the figures by name, without `valid` and `reasons`
   std::vector<Figure> table;
-  std::vector<std::string> remarks;  // below the table
-  judge::Verdict verdict;            // failed conditions become findings
+  std::vector<std::string> remarks;        // below the table
+  judge::Verdict verdict;                  // failed conditions become findings
   std::map<diag::RuleId, uint32_t> lines;  // of `file` that decided a condition, where one did
-  diag::Diagnostics findings;        // errors make the point invalid
+  diag::Diagnostics findings;              // errors make the point invalid
 };
 
 // Writes one document (--format json) or a table, the findings, and the conclusion. kGood or kInvalid.
