@@ -22,7 +22,7 @@ struct DecodeLogOptions {
   std::string from;
   std::string to;
   std::optional<double> target;
-  double within = judge::kAcceptanceWithin;
+  std::optional<double> within;
   std::optional<int64_t> draft_tokens;
 };
 
@@ -106,7 +106,7 @@ void describe(const DecodeLogOptions& options, const engine::DecodeLog& log, con
       {"draft_tokens", optional_json(options.draft_tokens ? options.draft_tokens : log.draft_tokens)},
       {"forced_length", optional_json(log.forced_length)},
       {"target", optional_json(options.target)},
-      {"within", options.within},
+      {"within", options.within.value_or(judge::kAcceptanceWithin)},
       {"tolerance", half_width},
       {"jit_lines_in_window", log.compile_lines.count},
       {"jit_lines", lines_json(log.compile_lines)},
@@ -129,7 +129,7 @@ void describe(const DecodeLogOptions& options, const engine::DecodeLog& log, con
   if (options.target)
     inspection.table.push_back(
         {"tolerance", fmt::format("{:.3f}", half_width),
-         fmt::format("the larger of {} and 3.3 standard deviations of the forced draws", options.within)});
+         options.within ? "as asked" : "0.1, or 3.3 standard deviations of the forced draws if that is more"});
 }
 
 void add_remarks(const DecodeLogOptions& options, const engine::DecodeLog& log, Inspection& inspection) {
@@ -170,10 +170,10 @@ ExitCode inspect_decode_log(const Context& context, const DecodeLogOptions& opti
   const auto to = time_of(options.to, "--to");
   if (!to) return fail(context, to.error());
   const auto text = read_capture(options.file, engine::kMostLogBytes);
-  if (!text) return fail(context, text.error());
+  if (!text) return refuse(context, "decode-log", text.error());
   auto log = engine::read_decode_log({.text = *text, .file = options.file, .engine = options.engine},
                                      {.from = *from, .to = *to});
-  if (!log) return fail(context, log.error());
+  if (!log) return refuse(context, "decode-log", log.error());
   assign_steps(*log, options.draft_tokens);
   const engine::WindowSummary summary = engine::summarise(log->windows);
   judge::RealisedAcceptance realised{.length = summary.length ? summary.length : summary.mean,
@@ -181,7 +181,9 @@ ExitCode inspect_decode_log(const Context& context, const DecodeLogOptions& opti
                                      .windows = {},
                                      .draws = draws_of(options, *log, summary)};
   for (const engine::DecodeWindow& window : log->windows) realised.windows.push_back(window.acceptance_length);
-  const judge::AskedAcceptance asked{.length = options.target, .within = options.within};
+  const judge::AskedAcceptance asked{.length = options.target,
+                                     .within = options.within.value_or(judge::kAcceptanceWithin),
+                                     .exactly = options.within.has_value()};
   Inspection inspection{.kind = "decode-log", .file = options.file};
   describe(options, *log, summary, judge::acceptance_half_width(realised, asked), inspection);
   add_remarks(options, *log, inspection);
@@ -224,7 +226,8 @@ void add_inspect_decode_log(CLI::App& inspect_command, Action& action) {
       ->check(CLI::Range(1.0, 65.0).description(""))
       ->type_name("AL");
   command
-      ->add_option("--within", options->within, "How far from it the mean may be; more if chance alone explains more")
+      ->add_option("--within", options->within,
+                   "How far from it the mean may be; by default 0.1, or more where chance alone explains more")
       ->check(CLI::Range(0.0, 64.0).description(""))
       ->type_name("X");
   command->add_option("--draft-tokens", options->draft_tokens, "Drafts per step, where the records do not say")

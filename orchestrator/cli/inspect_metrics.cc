@@ -21,7 +21,7 @@ struct MetricsOptions {
   std::string after;
   std::string engine;
   std::optional<double> target;
-  double within = judge::kAcceptanceWithin;
+  std::optional<double> within;
 };
 
 // Counted between the readings, and in the second one since the engine started.
@@ -134,7 +134,7 @@ void describe(const MetricsOptions& options, const Counted& counted, Inspection&
                          {"draft_token_acceptance", optional_json(c.draft_token_acceptance())},
                          {"wrong_if_no_difference", optional_json(counted.since_start.acceptance_length())},
                          {"target", optional_json(options.target)},
-                         {"within", options.within},
+                         {"within", options.within.value_or(judge::kAcceptanceWithin)},
                          {"prompt_tokens", optional_json(c.prompt_tokens)},
                          {"generation_tokens", optional_json(c.generation_tokens)},
                          {"requests", optional_json(c.requests)},
@@ -168,12 +168,14 @@ void describe(const MetricsOptions& options, const Counted& counted, Inspection&
 
 ExitCode inspect_metrics(const Context& context, const MetricsOptions& options) {
   auto counted = count(options);
-  if (!counted) return fail(context, counted.error());
+  if (!counted) return refuse(context, "metrics", counted.error());
   const SpecCounters& c = counted->between;
   Inspection inspection{.kind = "metrics", .file = options.after};
   describe(options, *counted, inspection);
   inspection.findings = counted->findings;
-  const judge::AskedAcceptance asked{.length = options.target, .within = options.within};
+  const judge::AskedAcceptance asked{.length = options.target,
+                                     .within = options.within.value_or(judge::kAcceptanceWithin),
+                                     .exactly = options.within.has_value()};
   auto& conditions = inspection.verdict.conditions;
   if (c.acceptance_length() || options.target)
     conditions.push_back(judge::acceptance_near(
@@ -205,7 +207,7 @@ void add_inspect_metrics(CLI::App& inspect_command, Action& action) {
       ->type_name("AL");
   command
       ->add_option("--within", options->within,
-                   "How far from it the realised one may be; more if chance alone explains more")
+                   "How far from it the realised one may be; by default 0.1, or more where chance alone explains more")
       ->check(CLI::Range(0.0, 64.0).description(""))
       ->type_name("X");
   command->footer(

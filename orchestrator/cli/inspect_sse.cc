@@ -102,9 +102,9 @@ void add_findings(const loadgen::RecordedStream& stream, Inspection& inspection)
 
 ExitCode inspect_sse(const Context& context, const SseOptions& options) {
   const auto text = read_capture(options.file, loadgen::kMostCaptureBytes);
-  if (!text) return fail(context, text.error());
+  if (!text) return refuse(context, "sse", text.error());
   const auto stream = loadgen::replay(*text, options.file, {.isl = options.isl, .osl = options.osl});
-  if (!stream) return fail(context, stream.error());
+  if (!stream) return refuse(context, "sse", stream.error());
   Inspection inspection{.kind = "sse", .file = options.file};
   describe(*stream, times_of(*stream), inspection);
   add_findings(*stream, inspection);

@@ -86,6 +86,18 @@ ExitCode conclude(const Context& context, Inspection inspection) {
   return valid ? ExitCode::kGood : ExitCode::kInvalid;
 }
 
+ExitCode refuse(const Context& context, std::string_view kind, const diag::Diagnostic& finding) {
+  if (context.console.format() == Format::kJson) {
+    diag::Diagnostics findings;
+    findings.add(finding);
+    nlohmann::json document = {
+        {"schema_version", kSchemaVersion}, {"kind", kind}, {"valid", false}, {"reasons", {finding.message}}};
+    document.update(diag::to_json(findings));
+    context.console.out(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+  return fail(context, finding);
+}
+
 diag::Result<std::string> read_capture(const std::string& path, uint64_t most) {
   auto content = base::read_file(path, most);
   if (content) return std::move(*content);

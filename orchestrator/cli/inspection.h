@@ -35,6 +35,9 @@ struct Inspection {
 // Writes one document (--format json) or a table, the findings, and the conclusion. kGood or kInvalid.
 ExitCode conclude(const Context& context, Inspection inspection);
 
+// A capture that cannot be read: the same document without figures, and the finding. Gives its exit code.
+ExitCode refuse(const Context& context, std::string_view kind, const diag::Diagnostic& finding);
+
 // The whole file; fails with file/too-large beyond `most` bytes.
 diag::Result<std::string> read_capture(const std::string& path, uint64_t most);
 

@@ -18,7 +18,7 @@ constexpr double kPrintedRounding = 0.005;  // acceptance lengths are logged wit
 }  // namespace
 
 double acceptance_half_width(const RealisedAcceptance& realised, const AskedAcceptance& asked) {
-  if (!asked.length || realised.draws <= 0) return asked.within;
+  if (!asked.length || asked.exactly || realised.draws <= 0) return asked.within;
   return std::max(asked.within, acceptance_tolerance(*asked.length, realised.draws, kOverallDeviations));
 }
 

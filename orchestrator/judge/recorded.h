@@ -28,9 +28,11 @@ struct RealisedAcceptance {
 struct AskedAcceptance {
   std::optional<double> length;  // absent: there is no value to meet
   double within = kAcceptanceWithin;
+  bool exactly = false;  // `within` was asked for: chance does not widen it
 };
 
-// The half-width that is applied to the mean: `within`, or the 3.3 standard deviations of its draws if that is more.
+// The half-width that is applied to the mean: `within`, or the 3.3 standard deviations of its draws if that is more and
+// `within` was not asked for.
 double acceptance_half_width(const RealisedAcceptance& realised, const AskedAcceptance& asked);
 
 Condition acceptance_near(const RealisedAcceptance& realised, const AskedAcceptance& asked);

@@ -158,7 +158,7 @@ TEST_CASE("inspect metrics: pages that cannot be understood are problems of the 
   const auto refused = [&](std::string_view text) {
     const Inspected result = inspect({"metrics", good, dir.write("bad.txt", text).string(), "--engine", "embedded"});
     CHECK(result.code == 1);
-    CHECK(result.output.empty());
+    CHECK(result.has_finding("engine/malformed-metrics"));
     return result.errors;
   };
   CHECK(contains(refused("embedded:prompt_tokens_total 1\nembedded:x{a=\"b\" 1\n"), "bad.txt:2: error: "));
@@ -186,6 +186,10 @@ TEST_CASE("inspect decode-log: windows inside the interval are judged, compilati
   CHECK(compiled.code == 5);
   CHECK(compiled.has_finding("judge/jit"));
   CHECK(compiled.document["jit_lines"][0]["line"] == 4);
+  const Inspected strict = inspect({"decode-log", file, "--engine", "sglang", "--from", "10:00:10", "--to", "10:00:10",
+                                    "--target", "5.7", "--within", "0.05"});
+  CHECK(strict.code == 5);
+  CHECK(strict.document["tolerance"] == 0.05);
   const Inspected early = inspect({"decode-log", file, "--engine", "sglang", "--to", "10:00:12", "--target", "5.7"});
   CHECK(early.code == 5);
   CHECK(early.has_finding("judge/acceptance"));

@@ -15,6 +15,8 @@ TEST_CASE("recorded: the mean is held against what was asked, within a fixed dis
   CHECK(near(5.59, 40).outcome == Outcome::kPassed);  // 3.3 sqrt(0.21 / 40) = 0.239
   CHECK(near(5.45, 40).outcome == Outcome::kFailed);
   CHECK(near(5.69, 100000, 0).outcome == Outcome::kFailed);
+  const judge::AskedAcceptance exactly{.length = 5.7, .within = 0.1, .exactly = true};
+  CHECK(judge::acceptance_near({.length = 5.59, .draws = 40}, exactly).outcome == Outcome::kFailed);
   CHECK(contains(near(5.59, 0).text, "5.590, asked 5.7 +- 0.100"));
   CHECK(judge::acceptance_half_width({.draws = 200}, {.length = 5.7}) == Approx(0.10693).margin(1e-4));
 }
