@@ -17,9 +17,10 @@ namespace sweep::engine {
 
 namespace {
 
-constexpr size_t kMostShown = 160;  // of a line in a message
-constexpr int kYearless = 2000;     // of logs that write no year
-constexpr int kAYearBack = -600;    // as LogTime::day: from December to January
+constexpr size_t kMostShown = 160;     // of a line in a message
+constexpr int kYearless = 2000;        // of logs that write no year
+constexpr int kLastRolledYear = 2100;  // a log that runs back and forth does not count for ever
+constexpr int kAYearBack = -600;       // as LogTime::day: from December to January
 
 // What only the windows of one engine hold.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kMarks{
@@ -68,7 +69,7 @@ void LogClock::advance(std::optional<LogTime> time) {
   if (has_years_) {
     if (!time->year) return;  // of a library that writes other times into the same log
   } else {
-    if (now_ && time->day.value_or(0) - now_->day.value_or(0) < kAYearBack) ++year_;
+    if (now_ && time->day.value_or(0) - now_->day.value_or(0) < kAYearBack && year_ < kLastRolledYear) ++year_;
     time->year = year_;
   }
   now_ = time;

@@ -16,6 +16,7 @@ namespace sweep::engine {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 40;
+constexpr int64_t kLastUnixNs = int64_t{7'289'654'400} * 1'000'000'000;  // the beginning of 2201
 constexpr double kLongestAcceptance = static_cast<double>(kMostPositions) + 1;
 
 // What the libraries below the engines say when they build a kernel or a graph on demand. DeepGEMM, FlashInfer,
@@ -177,7 +178,8 @@ void parse_embedded(std::string_view line, ParsedLine& parsed) {
                       .end_ns = number("unix_ns_end"),
                       .steps = number("steps"),
                       .accepted = number("accepted")};
-  if (!window.begin_ns || !window.end_ns || window.steps.value_or(0) <= 0 || *window.steps > kMostTokens ||
+  if (!window.begin_ns || !window.end_ns || *window.begin_ns < 0 || *window.end_ns < *window.begin_ns ||
+      *window.end_ns > kLastUnixNs || window.steps.value_or(0) <= 0 || *window.steps > kMostTokens ||
       window.accepted.value_or(-1) < 0 || *window.accepted > *window.steps * static_cast<int64_t>(kMostPositions)) {
     parsed.problem = "a decode window whose figures cannot be";
     return;

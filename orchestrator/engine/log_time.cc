@@ -16,8 +16,11 @@ using std::chrono::year_month_day;
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kDay = 86'400 * kSecond;
-constexpr size_t kLongestPrefix = 64;                 // of a line, in which its time must begin
-constexpr int64_t kMostUnixSeconds = 32'503'680'000;  // the year 3000
+constexpr size_t kLongestPrefix = 64;                // of a line, in which its time must begin
+constexpr int64_t kMostUnixSeconds = 7'289'654'400;  // the beginning of 2201
+// Of any log. Nanoseconds since 1970 end in 2262.
+constexpr int kFirstYear = 1970;
+constexpr int kLastYear = 2200;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -65,7 +68,7 @@ std::optional<LogTime> take_date_time(std::string_view& text) {
   LogTime time;
   std::string_view rest = text;
   if (auto with_year = rest; const auto first = take_digits(with_year, 4)) {
-    if (!take(with_year, '-')) return std::nullopt;
+    if (!take(with_year, '-') || *first < kFirstYear || *first > kLastYear) return std::nullopt;
     time.year = *first;
     rest = with_year;
   }

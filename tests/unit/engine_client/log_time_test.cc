@@ -19,6 +19,7 @@ TEST_CASE("log time: the forms of engines, anywhere in the beginning of a line")
   CHECK(time_in_line("2025-02-27 12:24:22,992 - INFO")->ns() % kSecond == 992'000'000);
   CHECK(time_in_line("2025-02-27T12:24:22.5Z")->ns() % kSecond == 500'000'000);
   CHECK_FALSE(time_in_line("Loading: 48/48 [00:57<00:00,  1.19s/it]").has_value());
+  CHECK_FALSE(time_in_line("2426-11-03 10:12:05").has_value());
   CHECK_FALSE(time_in_line("2026-13-03 10:12:05").has_value());
   CHECK_FALSE(time_in_line("2026-02-29 10:12:05").has_value());
   CHECK_FALSE(time_in_line("2026-02-28 24:00:00").has_value());
