@@ -72,6 +72,12 @@ TEST_CASE("metrics: text of earlier tokens adds its gap to the next chunk") {
   CHECK(itl_ms(sample) == std::vector<double>{3, 3});
 }
 
+TEST_CASE("metrics: a first chunk whose token is counted later holds the first token all the same") {
+  const Sample sample = made(0, {{10, 0}, {12, 1}, {16, 2}});
+  CHECK(itl_ms(sample) == std::vector<double>{3, 3});
+  CHECK(*tpot_ms(sample) == Approx(3));
+}
+
 TEST_CASE("metrics: a request without tokens has no latency, one token has no TPOT") {
   const Sample none = made(0, {});
   CHECK(!ttft_ms(none));
