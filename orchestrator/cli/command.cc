@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace sweep::cli {
 
 namespace {
 
 // Families (or single rules, which win) whose failures are not problems of the inputs.
-constexpr std::array<std::pair<std::string_view, ExitCode>, 28> kCodes{{
+constexpr auto kCodes = std::to_array<std::pair<std::string_view, ExitCode>>({
     {"cli/", ExitCode::kUsage},
     {"exec/", ExitCode::kCouldNotRun},
     {"git/", ExitCode::kCouldNotRun},
@@ -38,7 +39,8 @@ constexpr std::array<std::pair<std::string_view, ExitCode>, 28> kCodes{{
     {"run/no-pin", ExitCode::kProblems},
     {"run/no-entry", ExitCode::kUsage},
     {"run/weights-not-verified", ExitCode::kProblems},
-}};
+    {"run/weights-disagree", ExitCode::kProblems},
+});
 
 }  // namespace
 

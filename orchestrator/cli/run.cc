@@ -41,6 +41,7 @@ struct RunArguments {
   bool dry_run = false;
   std::string engine_url;
   std::string weights;
+  std::vector<std::string> weights_reports;
   uint64_t seed = 1;
   int64_t ready_timeout_s = 600;
   int64_t request_timeout_s = 600;
@@ -90,6 +91,7 @@ pipeline::RunOptions options_for(const RunArguments& arguments, fs::path folder)
   if (!arguments.engine_url.empty()) options.engine_url = arguments.engine_url;
   std::error_code error;
   if (!arguments.weights.empty()) options.weights = fs::absolute(arguments.weights, error);
+  for (const std::string& report : arguments.weights_reports) options.weights_reports.emplace_back(report);
   options.folder = fs::absolute(options.folder, error).lexically_normal();
   return options;
 }
@@ -200,6 +202,11 @@ void add_run(CLI::App& app, Action& action) {
   command->add_flag("--dry-run", arguments->dry_run, "Print what would be done, down to the engine's command line");
   command->add_option("--engine-url", arguments->engine_url, "Measure a server that is already up")->type_name("URL");
   command->add_option("--weights", arguments->weights, "Folder of the staged weights")->type_name("DIR");
+  command
+      ->add_option("--weights-report", arguments->weights_reports,
+                   "Report of another host that takes part: its weights must be those of this host (may be repeated)")
+      ->type_name("REPORT")
+      ->allow_extra_args(false);
   command->add_option("--seed", arguments->seed, "Of prompts, engine and gate cases")->type_name("N");
   command->add_option("--ready-timeout", arguments->ready_timeout_s, "Seconds until the engine must answer")
       ->type_name("S")

@@ -40,8 +40,8 @@ std::string identical_text(const weights::Agreement& agreement) {
 }
 
 std::string verdict_text(const weights::Agreement& agreement, const std::vector<weights::HostReport>& reports) {
-  std::string text = fmt::format("\n{}: {} hosts; identical files: {}\n", agreement.agreed ? "agreed" : "NOT agreed",
-                                 reports.size(), identical_text(agreement));
+  std::string text = fmt::format("\n{}: {} report{}; identical files: {}\n", agreement.agreed ? "agreed" : "NOT agreed",
+                                 reports.size(), reports.size() == 1 ? "" : "s", identical_text(agreement));
   if (agreement.agreed)
     text += fmt::format("{} at {}\n", report::one_line(reports.front().report.model), reports.front().report.revision);
   if (agreement.from_cache != 0)

@@ -51,10 +51,13 @@ std::string outcome_text(const weights::Report& report, const VerifyOptions& opt
   if (options.records_only)
     return fmt::format("{} files, download records compared, no content read: content NOT verified",
                        report.files.size());
-  std::string text = fmt::format("{} files, {:.1f} MB hashed in {:.2f} s", report.files.size(),
-                                 static_cast<double>(report.bytes) * kMegabyte, report.seconds);
+  std::string text = fmt::format("{} files", report.files.size());
+  if (report.bytes != 0 || report.bytes_cached == 0)
+    text +=
+        fmt::format(", {:.1f} MB hashed in {:.2f} s", static_cast<double>(report.bytes) * kMegabyte, report.seconds);
   if (report.bytes_cached != 0)
-    text += fmt::format(", {:.1f} MB unchanged since they were", static_cast<double>(report.bytes_cached) * kMegabyte);
+    text += fmt::format(", {:.1f} MB unchanged since they were hashed",
+                        static_cast<double>(report.bytes_cached) * kMegabyte);
   text += report.verified ? ": verified" : report.cancelled ? ": interrupted, NOT verified" : ": NOT verified";
   return text;
 }

@@ -79,6 +79,8 @@ diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& o
   std::string out = fmt::format("{}\n", describe_point(job));
   out += fmt::format("  status    {}{}\n", plan::status_name(job.status), job.research_only ? ", research-only" : "");
   out += fmt::format("  weights   {} at {}, verified against {}\n", job.model, job.revision, job.pin);
+  for (const std::filesystem::path& report : options.weights_reports)
+    out += fmt::format("            must agree with the report {}\n", report.string());
   out +=
       fmt::format("  kernels   build from {}, gate against the FP64 oracle\n", (locations.root / "kernels").string());
   if (options.engine_url) {

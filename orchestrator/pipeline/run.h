@@ -9,6 +9,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/pipeline/locations.h"
@@ -22,9 +23,11 @@ struct RunOptions {
   bool resume = false;
   std::optional<std::string> engine_url;         // a server that is already up
   std::optional<std::filesystem::path> weights;  // folder of the staged weights
-  uint64_t seed = 1;                             // of prompts and engine
-  std::chrono::seconds ready_timeout{600};       // engine start
-  std::chrono::seconds request_timeout{600};     // first token; between two tokens a fifth of it
+  // Of the other hosts that take part: nothing is dispatched unless they hold what this host holds.
+  std::vector<std::filesystem::path> weights_reports = {};
+  uint64_t seed = 1;                          // of prompts and engine
+  std::chrono::seconds ready_timeout{600};    // engine start
+  std::chrono::seconds request_timeout{600};  // first token; between two tokens a fifth of it
 };
 
 struct RunOutcome {

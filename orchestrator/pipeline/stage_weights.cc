@@ -1,16 +1,17 @@
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <map>
+#include <algorithm>
+#include <optional>
 #include <system_error>
+#include <vector>
 
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
-#include "orchestrator/digest/sha256.h"
 #include "orchestrator/engine/embedded/make_model.h"
 #include "orchestrator/pipeline/hash_progress.h"
 #include "orchestrator/pipeline/stages.h"
+#include "orchestrator/pipeline/weights_agreement.h"
 #include "orchestrator/weights/pin.h"
 #include "orchestrator/weights/verify.h"
 
@@ -21,23 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace rule = diag::rule;
 using nlohmann::json;
-
-// Changes when a file of the folder is added, removed, replaced or written: what a resumed run compares instead of
-// hashing everything again. Path, device, inode, size and the times of content and metadata of every file.
-std::string stat_fingerprint(const fs::path& folder) {
-  std::map<std::string, std::string> lines;
-  std::error_code error;
-  for (auto item = fs::recursive_directory_iterator(folder, error);
-       !error && item != fs::recursive_directory_iterator(); item.increment(error)) {
-    struct stat s {};
-    if (::stat(item->path().c_str(), &s) != 0 || !S_ISREG(s.st_mode)) continue;
-    lines[item->path().string()] = fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec,
-                                               s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
-  }
-  digest::Sha256 hash;
-  for (const auto& [path, line] : lines) hash.update(fmt::format("{}\n{}\n", path, line));
-  return digest::hex(hash.finish());
-}
 
 diag::Result<weights::Pin> load_pin(const Line& line) {
   if (line.job.pin.empty())
@@ -61,17 +45,51 @@ diag::Result<diag::Done> make_if_generated(const Line& line, const weights::Pin&
   return engine::embedded::make_model(folder);
 }
 
-diag::Result<WeightsOutcome> verify(const Line& line) {
+// The report in the stage's document, if the run is resumed and the document still can be understood.
+std::optional<weights::Report> report_in(std::optional<json> document) {
+  if (!document) return std::nullopt;
+  (*document)["schema_version"] = weights::kReportVersion;  // the stage file has its own
+  auto report = weights::report_from_json(*document);
+  if (!report) return std::nullopt;
+  return std::move(*report);
+}
+
+// The same files with the same content, by the same pin.
+bool is_same_content(const weights::Report& a, const weights::Report& b) {
+  return a.verified == b.verified && a.pin_sha256 == b.pin_sha256 &&
+         std::equal(a.files.begin(), a.files.end(), b.files.begin(), b.files.end(),
+                    [](const weights::FileReport& x, const weights::FileReport& y) {
+                      return x.path == y.path && x.sha256 == y.sha256;
+                    });
+}
+
+std::string outcome_text(const Line& line, const weights::Report& report) {
+  constexpr double kMegabyte = 1e-6;
+  std::string text =
+      fmt::format("{} files, {:.1f} MB verified at revision {}", report.files.size(),
+                  static_cast<double>(report.bytes + report.bytes_cached) * kMegabyte, line.job.revision.substr(0, 12));
+  if (report.bytes == 0) text += ", unchanged since they were hashed";
+  if (!line.options.weights_reports.empty())
+    text += fmt::format(", as on {} other hosts", line.options.weights_reports.size());
+  return text;
+}
+
+// `before` is the stage's document, if the run is resumed: it is kept if it still says what is there.
+diag::Result<WeightsOutcome> verify(const Line& line, std::optional<json> before) {
   auto folder = weights_folder(line.job, line.options, line.locations);
   if (!folder) return diag::fail(std::move(folder).error());
   auto pin = load_pin(line);
   if (!pin) return diag::fail(std::move(pin).error());
   if (auto made = make_if_generated(line, *pin, *folder); !made) return diag::fail(std::move(made).error());
 
-  const std::string fingerprint = stat_fingerprint(*folder);
+  const std::optional<weights::Report> reported = report_in(before);
+  const std::vector<weights::KnownDigests> known =
+      reported ? weights::known_digests(*reported) : std::vector<weights::KnownDigests>();
   const weights::Report report = weights::verify(*folder, *pin,
                                                  {.expected_model = line.job.model,
                                                   .expected_revision = line.job.revision,
+                                                  .cache_folder = line.locations.cache,
+                                                  .known = known,
                                                   .progress = show_hashing(line.progress)},
                                                  line.stop);
   line.diagnostics.add_all(report.findings);
@@ -84,17 +102,23 @@ diag::Result<WeightsOutcome> verify(const Line& line) {
                           ? fmt::format("delete {} to have it made again", folder->string())
                           : "stage the files again");
   json document = weights::to_json(report);
-  document.erase("schema_version");  // the stage file has its own
+  document.erase("schema_version");
   document["folder"] = folder->string();
   document["pin"] = line.job.pin;
   document["generated"] = pin->generator.has_value();
   document["file_count"] = report.files.size();
-  document["staged_fingerprint"] = fingerprint;
-  if (auto written = line.folder.write(stage_file::kWeights, document); !written)
+  const auto is_at = [&](const json& earlier) { return earlier.value("folder", json()) == document["folder"]; };
+  const bool same = reported && is_same_content(*reported, report) && is_at(*before);
+  if (before && !same) void_agreement(*before, document);
+  if (same)
+    document = std::move(*before);
+  else if (auto written = line.folder.write(stage_file::kWeights, document); !written)
     return diag::fail(std::move(written).error());
-  line.progress.end(Stage::kWeights,
-                    fmt::format("{} files, {:.1f} MB verified at revision {}", report.files.size(),
-                                static_cast<double>(report.bytes) * 1e-6, line.job.revision.substr(0, 12)));
+  if (auto agreed = agree_with_hosts(line, document); !agreed) return diag::fail(std::move(agreed).error());
+  if (same)
+    line.progress.reuse(Stage::kWeights, outcome_text(line, report));
+  else
+    line.progress.end(Stage::kWeights, outcome_text(line, report));
   return WeightsOutcome{std::move(*folder), std::move(document)};
 }
 
@@ -114,16 +138,10 @@ diag::Result<fs::path> weights_folder(const plan::Job& job, const RunOptions& op
 }
 
 diag::Result<WeightsOutcome> verify_weights(const Line& line) {
-  auto known = line.folder.read(stage_file::kWeights);
-  if (!known) return diag::fail(std::move(known).error());
-  if (*known && (**known).value("verified", false)) {
-    const fs::path folder = (**known).value("folder", "");
-    if ((**known).value("staged_fingerprint", "") == stat_fingerprint(folder)) {
-      line.progress.reuse(Stage::kWeights, "verified before, and no file was touched since");
-      return WeightsOutcome{folder, std::move(**known)};
-    }
-  }
-  return as_stage<WeightsOutcome>(line.progress, Stage::kWeights, "hashing", [&] { return verify(line); });
+  auto before = line.folder.read(stage_file::kWeights);
+  if (!before) return diag::fail(std::move(before).error());
+  return as_stage<WeightsOutcome>(line.progress, Stage::kWeights, "hashing",
+                                  [&] { return verify(line, std::move(*before)); });
 }
 
 }  // namespace sweep::pipeline

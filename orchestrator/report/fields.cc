@@ -43,4 +43,18 @@ std::string figure(const std::optional<double>& value, int digits) {
   return fmt::format("{:.{}f}", *value, digits);
 }
 
+std::string weights_text(const nlohmann::json& result) {
+  const auto hashed = number_at(result, "weights/bytes");
+  const double cached = number_at(result, "weights/bytes_cached").value_or(0);
+  const bool verified = flag_at(result, "weights/verified");
+  std::string text = fmt::format("{} files, {} bytes, {}", text_at(result, "weights/file_count"),
+                                 hashed ? fmt::format("{:.0f}", *hashed + cached) : text_at(result, "weights/bytes"),
+                                 verified ? "verified" : "NOT verified");
+  if (verified && cached > 0 && hashed == 0.0)
+    text += " (unchanged since they were hashed)";
+  else if (cached > 0)
+    text += fmt::format(" ({:.0f} of them unchanged since they were hashed)", cached);
+  return text;
+}
+
 }  // namespace sweep::report

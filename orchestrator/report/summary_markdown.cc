@@ -89,8 +89,7 @@ std::string facts(const json& r) {
   out += fmt::format("| Output throughput | {} tokens/s over {} s |\n",
                      figure(number_at(r, "throughput/output_tokens_per_second"), 1),
                      figure(number_at(r, "throughput/window_seconds"), 2));
-  out += fmt::format("| Weights | {} files, {} bytes, {} |\n", cell(r, "weights/file_count"), cell(r, "weights/bytes"),
-                     flag_at(r, "weights/verified") ? "verified" : "**not verified**");
+  out += fmt::format("| Weights | {} |\n", escaped(weights_text(r)));
   out += fmt::format("| Kernels | {}-{}, SHA-256 `{}`, gate {} ({} cells) |\n", cell(r, "kernels/arch"),
                      cell(r, "kernels/content_id"), cell(r, "kernels/library_sha256"), cell(r, "kernels/gate/verdict"),
                      cell(r, "kernels/gate/cells"));

@@ -57,10 +57,16 @@ struct ResultLatency {
   std::optional<ResultDistribution> ttft, tpot, itl, inter_chunk, e2el;
 };
 
+struct ResultAgreement {
+  yaml::Range where;
+  Boolean agreed;
+};
+
 struct ResultWeights {
   yaml::Range where;
   Boolean verified;
   Text revision;
+  std::optional<ResultAgreement> agreement;
 };
 
 struct ResultPoint {

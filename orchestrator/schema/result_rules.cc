@@ -171,6 +171,10 @@ class ResultCheck {
       report(rule::result_weights, result_.weights->revision.where, "weights.revision",
              fmt::format("weights of revision \"{}\" in a valid result of \"{}\"", *result_.weights->revision,
                          *result_.point->revision));
+    if (result_.weights && result_.weights->agreement && result_.weights->agreement->agreed &&
+        !*result_.weights->agreement->agreed)
+      report(rule::result_weights, result_.weights->agreement->agreed.where, "weights.agreement.agreed",
+             "the result is valid and its hosts did not agree on the weights");
   }
 
   void check_time(const ResultProvenance& p) {

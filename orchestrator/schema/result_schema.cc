@@ -181,7 +181,37 @@ const ObjectShape& staged_file_shape() {
       "One file of the model as staged.",
       {stated("path", text(), "path inside the model's folder"), stated("size", count().or_null(), "bytes as found"),
        stated("sha256", text(&kSha256Form).or_null(), "SHA-256 as found"),
-       stated("status", text(), "ok, missing, size-mismatch, hash-mismatch, ...")}};
+       stated("status", text(), "ok, missing, size-mismatch, hash-mismatch, ..."),
+       unbound("git_blob", text(&kCommitForm).or_null(), "git blob id as found, where it was computed"),
+       unbound("proof", text(), "hashed, cached (hashed before and unchanged since) or none"),
+       unbound("stamp", free_form(), "device, inode and times of the file when its content was read"),
+       unbound("expected_size", count(), "bytes by the pin, where others were found"),
+       unbound("expected_sha256", text(&kSha256Form), "SHA-256 by the pin, where another was found"),
+       unbound("expected_git_blob", text(&kCommitForm), "git blob id by the pin, where another was found")}};
+  return shape;
+}
+
+const ObjectShape& agreeing_host_shape() {
+  static const ObjectShape shape{
+      "an agreeing host",
+      "One of the hosts whose reports were compared.",
+      {stated("host", text(), "its name"), stated("verdict", text(), "agrees, differs or not verified"),
+       unbound("report", text(), "the file that the report came from"),
+       unbound("from_cache", boolean(), "whether some of its files were not read again")},
+      {},
+      true};
+  return shape;
+}
+
+const ObjectShape& agreement_shape() {
+  static const ObjectShape shape{
+      "the agreement of hosts",
+      "Whether the hosts that take part in the run hold the same weights.",
+      {required<&ResultAgreement::agreed>("agreed", boolean(), "they do"),
+       stated("hosts", list(object(agreeing_host_shape()), 2), "this host first"),
+       unbound("hosts_from_cache", count(), "hosts of which some files were not read again")},
+      {},
+      true};
   return shape;
 }
 
@@ -194,7 +224,14 @@ const ObjectShape& weights_shape() {
        unbound("model", any_text(), "model repository"), unbound("pin", any_text(), "the pin file"),
        unbound("folder", any_text(), "where the files are staged"),
        unbound("files", list(object(staged_file_shape())), "the files"),
-       unbound("bytes", count(), "bytes that were hashed"), unbound("errors", count(), "findings that are errors"),
+       unbound("bytes", count(), "bytes that were hashed"),
+       unbound("bytes_cached", count(), "bytes of files that were hashed before and are unchanged since"),
+       unbound("host", text().or_null(), "where they were verified"),
+       unbound("layout", text(), "plain, hub-cache or local-dir"),
+       unbound("pin_sha256", text(&kSha256Form).or_null(), "SHA-256 of the pin's canonical text"),
+       field<&ResultWeights::agreement>("agreement", object(agreement_shape()).or_null(),
+                                        "with the reports of the other hosts; null where none was given"),
+       unbound("errors", count(), "findings that are errors"),
        unbound("warnings", count(), "findings that are warnings")},
       {},
       true};

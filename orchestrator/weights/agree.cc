@@ -88,6 +88,7 @@ class Comparison {
   void compare(const std::string& path, const FilesByHost& files);
   void add_difference(const FileDifference& difference);
   void warn_extra(const std::string& path, const FilesByHost& files);
+  void sort_groups(std::vector<HostGroup>& groups) const;
   void mark(const std::vector<HostGroup>& groups);
 
   std::string names(const std::vector<size_t>& hosts) const;
@@ -119,13 +120,22 @@ std::string Comparison::names(const std::vector<size_t>& hosts) const {
   return text;
 }
 
-bool has_majority(const std::vector<HostGroup>& groups) {
-  return groups.size() < 2 || groups[0].hosts.size() > groups[1].hosts.size();
+// What a host says counts less if it is not verified.
+std::pair<size_t, size_t> rank(const HostGroup& group) {
+  return {group.verified, group.hosts.size()};
 }
 
-void sort_groups(std::vector<HostGroup>& groups) {
+bool has_majority(const std::vector<HostGroup>& groups) {
+  return groups.size() < 2 || rank(groups[0]) > rank(groups[1]);
+}
+
+void Comparison::sort_groups(std::vector<HostGroup>& groups) const {
+  for (HostGroup& group : groups)
+    group.verified = static_cast<size_t>(std::count_if(group.hosts.begin(), group.hosts.end(), [&](size_t host) {
+      return result_.verdicts[host] != HostVerdict::kNotVerified;
+    }));
   std::stable_sort(groups.begin(), groups.end(),
-                   [](const HostGroup& a, const HostGroup& b) { return a.hosts.size() > b.hosts.size(); });
+                   [](const HostGroup& a, const HostGroup& b) { return rank(a) > rank(b); });
 }
 
 void Comparison::mark(const std::vector<HostGroup>& groups) {
@@ -210,6 +220,7 @@ void Comparison::compare_texts(std::string_view field, std::string_view plural, 
   }
   if (by_value.size() < 2) return;
   std::vector<HostGroup> groups;
+  groups.reserve(by_value.size());
   for (auto& [value, group] : by_value) groups.push_back(std::move(group));
   std::stable_sort(groups.begin(), groups.end(),
                    [](const HostGroup& a, const HostGroup& b) { return a.hosts.front() < b.hosts.front(); });

@@ -21,6 +21,7 @@ inline constexpr int kAgreementVersion = 1;
 // Hosts that say the same about one file.
 struct HostGroup {
   std::vector<size_t> hosts;  // positions in the reports
+  size_t verified = 0;        // of them
   bool missing = false;       // they do not have the file
   std::optional<uint64_t> size = {};
   std::optional<std::string> sha256 = {};
@@ -31,16 +32,16 @@ struct FileDifference {
   std::string path;
   ContentClass content = ContentClass::kOther;
   bool comparable = true;         // false: SHA-256 on one side and git blob ids on the other
-  std::vector<HostGroup> groups;  // the largest first
+  std::vector<HostGroup> groups;  // the one with most verified hosts first, then the largest
 };
 
 enum class HostVerdict : uint8_t { kAgrees, kDiffers, kNotVerified };
 std::string_view host_verdict_name(HostVerdict verdict);  // "agrees", "differs", "not verified"
 
 struct Agreement {
-  bool agreed = false;                      // two hosts or more, each verified, and nothing differs
-  std::vector<HostVerdict> verdicts;        // as the reports. A host differs if it is not with the majority
-  std::vector<FileDifference> differences;  // by path
+  bool agreed = false;                // two hosts or more, each verified, and nothing differs
+  std::vector<HostVerdict> verdicts;  // as the reports. A host differs if it is not with the majority of those verified
+  std::vector<FileDifference> differences;                // by path
   std::array<size_t, kContentClasses> identical_files{};  // on all hosts, by ContentClass
   size_t from_cache = 0;                                  // hosts of which some content was not read again
   diag::Diagnostics findings;

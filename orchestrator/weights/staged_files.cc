@@ -169,8 +169,8 @@ bool keep_if_of_pin(Staging& staging, const Pin& pin, diag::Diagnostics& diagnos
   return false;
 }
 
-std::vector<StagedFile> list_staged(const fs::path& dir, diag::Diagnostics& diagnostics) {
-  return stage_for(dir, std::nullopt, diagnostics).files;
+Staging stage(const fs::path& dir, diag::Diagnostics& diagnostics) {
+  return stage_for(dir, std::nullopt, diagnostics);
 }
 
 }  // namespace sweep::weights

@@ -45,6 +45,6 @@ bool is_refused(const Staging& staging, std::string_view path);
 bool keep_if_of_pin(Staging& staging, const Pin& pin, diag::Diagnostics& diagnostics);
 
 // As stage(), without a pin; a hub cache must then leave no choice of model and snapshot.
-std::vector<StagedFile> list_staged(const std::filesystem::path& dir, diag::Diagnostics& diagnostics);
+Staging stage(const std::filesystem::path& dir, diag::Diagnostics& diagnostics);
 
 }  // namespace sweep::weights

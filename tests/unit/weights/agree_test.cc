@@ -175,7 +175,20 @@ TEST_CASE("agree: a host that is not verified is named with its first findings, 
   CHECK(contains(text, "  first [weights/hash-mismatch]"));
   CHECK(contains(text, "  and 2 more"));
   CHECK(contains(text, "\"config.json\" differs"));
-  CHECK(verdicts(agreement) == "differs;not verified;");
+  CHECK(contains(text, "\"node1\" has SHA-256 " + sha256('b') + ", \"node0\" has SHA-256"));
+  CHECK(contains(agreement.findings.items()[0].help, "fetch the file again on \"node1\""));
+  CHECK(verdicts(agreement) == "agrees;not verified;");
+}
+
+TEST_CASE("agree: hosts that are not verified do not outvote one that is") {
+  auto all = hosts(4);
+  for (size_t i = 1; i < all.size(); ++i) {
+    all[i].report.verified = false;
+    file_of(all[i], "config.json").sha256 = sha256('b');
+  }
+  const Agreement agreement = agree(all);
+  CHECK(verdicts(agreement) == "agrees;not verified;not verified;not verified;");
+  CHECK(agreement.differences.at(0).groups.at(0).hosts == std::vector<size_t>{0});
 }
 
 TEST_CASE("agree: an interrupted verification is not held against the files it did not get to") {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "orchestrator/weights/pin_folder.h"
 #include "orchestrator/weights/staged_files.h"
 #include "orchestrator/weights/verify.h"
 #include "tests/support/catch.h"
@@ -227,12 +228,13 @@ TEST_CASE("layout: what a broken download left of a pinned file is mentioned, of
 
 TEST_CASE("layout: a pin can be made from a cache that leaves no choice") {
   const Cached m;
+  diag::Diagnostics refused;
   for (const fs::path& dir : {m.cache.path(), m.folder, m.snapshot}) CHECK(pin_of(dir, "org/tiny") == m.pin);
   fs::create_directory(m.folder / "snapshots" / kOtherCommit);
-  CHECK(!pin_from_dir(m.folder, {.model = "x", .revision = {}, .generator = {}}));
+  CHECK(!pin_from_dir(m.folder, {.model = "x", .revision = {}, .generator = {}}, {}, refused));
   CHECK(pin_of(m.snapshot, "org/tiny") == m.pin);
   fs::create_directory(m.cache / "models--a--b");
-  CHECK(!pin_from_dir(m.cache.path(), {.model = "x", .revision = {}, .generator = {}}));
+  CHECK(!pin_from_dir(m.cache.path(), {.model = "x", .revision = {}, .generator = {}}, {}, refused));
 }
 
 TEST_CASE("layout: a folder with files of its own is no cache, whatever else lies in it") {

@@ -1,4 +1,5 @@
 #include "tests/unit/weights/staging.h"
+#include "orchestrator/weights/pin_folder.h"
 
 #include <algorithm>
 #include <fstream>
@@ -51,7 +52,8 @@ FileStatus status_of(const Report& report, const std::string& path) {
 }
 
 Pin pin_of(const fs::path& dir, const std::string& model) {
-  auto made = pin_from_dir(dir, {.model = model, .revision = std::nullopt, .generator = "test"});
+  diag::Diagnostics findings;
+  auto made = pin_from_dir(dir, {.model = model, .revision = std::nullopt, .generator = "test"}, {}, findings);
   REQUIRE(made.has_value());
   return std::move(*made);
 }
