@@ -353,6 +353,18 @@ TEST_CASE("pin: an index that names shards which are not there is refused, sayin
   CHECK(contains(pin(numbered).text(), "the numbering of the shards calls for \"" + gone));
 }
 
+TEST_CASE("pin: an index that counts more bytes than there are is pinned with a warning") {
+  Model model;
+  json index = json::parse(model.hub().files[kIndex]);
+  index["metadata"]["total_size"] = 1'000'000;
+  model.hub().files[kIndex] = index.dump();
+  const HubServer server(model.hub());
+  const auto result = pin(server);
+  REQUIRE(result.pin.has_value());
+  CHECK(result.has(diag::rule::hub_index_total));
+  CHECK(result.pin->index->total_size == 1'000'000);
+}
+
 TEST_CASE("pin: an index that escapes the folder, or is none, is refused") {
   Model model;
   model.hub().files[kIndex] = R"({"weight_map": {"w": "../../etc/passwd"}})";
