@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/rng.h"
@@ -445,9 +446,8 @@ TEST_CASE("pin: files that the hub's scanners warn about are pinned with one war
 TEST_CASE("pin: trouble that passes changes nothing") {
   Model model;
   const HubServer calm(model.hub());
-  int count = 0;
+  std::atomic<int> count = 0;
   const HubServer server(model.hub(), [&](const HttpRequest& request, Reply& reply) {
-    // One connection after the other: no two threads come here at once.
     switch (count++ % 5) {
       case 0:
         reply.whole(429, "text/plain", "", "Retry-After: 1\r\n");
