@@ -250,6 +250,11 @@ diag::Diagnostic Transfer::connect_failure(std::string_view detail) const {
   return diag::make(diag::rule::http_connect_failed, fmt::format("{}: {}", subject(), detail), std::move(help));
 }
 
+diag::Diagnostic Transfer::unusable_proxy(std::string_view detail) const {
+  return diag::make(diag::rule::http_proxy, fmt::format("{}: {}", subject(), detail),
+                    "a proxy is written like http://HOST:PORT");
+}
+
 const char* Transfer::proxy_variable() const {
   if (loopback_) return nullptr;
   // Those that libcurl reads. It ignores HTTP_PROXY because CGI programs get a client's "Proxy:" header under this
@@ -298,11 +303,11 @@ std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
       return diag::make(diag::rule::http_connect_timeout,
                         fmt::format("{}: no connection within {} ms", subject(), request_.timeouts.connect.count()));
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return diag::make(diag::rule::http_proxy, fmt::format("{}: {}", subject(), detail),
-                        "a proxy is written like http://HOST:PORT");
+      return unusable_proxy(detail);
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
     case CURLE_INTERFACE_FAILED:
+      if (detail.starts_with("Unsupported proxy")) return unusable_proxy(detail);
       return connect_failure(detail);
     case CURLE_PARTIAL_FILE:
     case CURLE_RECV_ERROR:

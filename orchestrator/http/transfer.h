@@ -52,6 +52,7 @@ class Transfer {
   std::string detail_of(CURLcode code) const;
   diag::Diagnostic tls_failure(std::string_view detail) const;
   diag::Diagnostic connect_failure(std::string_view detail) const;
+  diag::Diagnostic unusable_proxy(std::string_view detail) const;
   const char* proxy_variable() const;  // the one that names a proxy for this request; null without
 
   Method method_;

@@ -119,6 +119,7 @@ TEST_CASE("proxy: a value that is none is not shown either") {
     const auto response = get({.url = "https://hub.example/"});
     REQUIRE(!response.has_value());
     CAPTURE(response.error().message);
+    CHECK(response.error().rule == diag::rule::http_proxy);
     CHECK(!contains(response.error().message + response.error().help, "hunter2"));
   }
 }
