@@ -200,21 +200,18 @@ bool HubPin::compare_head() {
 
 bool HubPin::compare_paths() {
   std::vector<std::string> paths;
-  for (const ListedFile& file : files_)
-    if (file.sha256 || file.path.ends_with(".safetensors")) paths.push_back(file.path);
-  if (paths.empty()) return true;
+  for (const ListedFile& file : files_) paths.push_back(file.path);
   const auto known = ask_paths(connection_, wanted_, paths, diagnostics_);
   if (!known) return false;
   std::map<std::string, std::vector<std::string>> suspicious;  // by status
-  for (const std::string& path : paths) {
-    const ListedFile& listed = *find_file(files_, path);
-    const ListedFile* other = find_file(*known, path);
+  for (const ListedFile& listed : files_) {
+    const ListedFile* other = find_file(*known, listed.path);
     if (other == nullptr)
       disagree(listed, "paths-info", "nothing");
     else if (other->size != listed.size || other->digest() != listed.digest())
       disagree(listed, "paths-info", identity_text(other->size, other->digest()));
     else if (!other->security.empty() && other->security != "safe")
-      suspicious[other->security].push_back(path);
+      suspicious[other->security].push_back(listed.path);
   }
   for (const auto& [status, names] : suspicious)
     diagnostics_.add(diag::make(

@@ -11,6 +11,7 @@
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/digest/sha1.h"
+#include "orchestrator/http/client.h"
 #include "orchestrator/hub/api.h"
 #include "orchestrator/weights/verify.h"
 #include "tests/support/catch.h"
@@ -92,6 +93,11 @@ Pinned pin_with(const std::string& part, const std::function<void(const HttpRequ
 
 void json_reply(Reply& reply, const json& body, const std::string& headers = {}) {
   reply.whole(200, "application/json", body.dump(), headers);
+}
+
+// A Link header without scheme and host, so that it leads to the server that gives it.
+std::string relative(const std::string& link) {
+  return "<" + link.substr(link.find("/api/"));
 }
 
 json entry(const std::string& path, const std::string& content) {
@@ -475,6 +481,41 @@ TEST_CASE("pin: trouble that passes changes nothing") {
   REQUIRE(result.pin.has_value());
   CHECK(weights::to_text(*result.pin) == weights::to_text(*expected.pin));
   CHECK(result.waits == 16);
+}
+
+TEST_CASE("pin: a byte that changes in any one reply changes no pin unnoticed") {
+  Model model;
+  model.hub().page_size = 3;
+  const HubServer genuine(model.hub());
+  const auto truth = pin(genuine);
+  REQUIRE(truth.pin.has_value());
+  const size_t replies = genuine.requests().size();
+  base::SplitMix64 random(5);
+  size_t refused = 0;
+  for (int i = 0; i < 120; ++i) {
+    CAPTURE(i);
+    const size_t victim = random.below(replies);
+    std::atomic<size_t> number = 0;
+    const HubServer server(model.hub(), [&](const HttpRequest& request, Reply& reply) {
+      if (number++ != victim || request.method == "HEAD") return false;
+      const auto method = request.method == "POST" ? http::Method::kPost : http::Method::kGet;
+      const auto whole = http::send(method, {.url = genuine.url() + request.target, .body = request.body});
+      REQUIRE(whole.has_value());
+      std::string body = whole->body;
+      char& byte = body[random.below(body.size())];
+      byte = static_cast<char>(random.below(2) == 0 ? byte ^ (1 << random.below(7)) : '0' + random.below(10));
+      const std::string next(whole->head.header("link"));
+      reply.whole(200, "application/json", body, next.empty() ? "" : fmt::format("Link: {}\r\n", relative(next)));
+      return true;
+    });
+    const auto result = pin(server);
+    INFO(result.text());
+    if (result.pin)
+      CHECK(weights::to_text(*result.pin) == weights::to_text(*truth.pin));
+    else
+      ++refused;
+  }
+  CHECK(refused > 60);
 }
 
 TEST_CASE("pin: whatever a listing holds, it is read or refused") {
