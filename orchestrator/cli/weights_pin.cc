@@ -16,9 +16,11 @@
 #include "orchestrator/diag/render.h"
 #include "orchestrator/diag/rules/cli.h"
 #include "orchestrator/diag/rules/file.h"
+#include "orchestrator/hub/former_pin.h"
 #include "orchestrator/hub/model_id.h"
 #include "orchestrator/hub/pin_model.h"
-#include "orchestrator/weights/pin.h"
+#include "orchestrator/pipeline/hash_progress.h"
+#include "orchestrator/weights/pin_folder.h"
 
 namespace sweep::cli {
 
@@ -48,14 +50,16 @@ constexpr const char* kFooter =
     "  sweepctl weights pin ORG/NAME@main --resolve        the commit that the branch is now is printed and pinned\n"
     "  sweepctl weights pin --from-dir DIR --model ORG/NAME --revision COMMIT\n"
     "  sweepctl weights pin --from-listing tree.json --model ORG/NAME --revision COMMIT\n\n"
-    "From the hub, no weights are downloaded: the pin holds what the hub lists (sizes, SHA-256 of large files, git "
-    "blob\n"
-    "ids of small ones), checked against the index of the shards and against the hub's other answers. It is written "
-    "only\n"
-    "when all of them agree. Without --output the pin goes to standard output, whatever the --format.\n\n"
-    "Environment: HF_ENDPOINT; the token in HF_TOKEN, or in the file of HF_TOKEN_PATH, HF_HOME/token or\n"
-    "~/.cache/huggingface/token; HF_HUB_OFFLINE; HF_HUB_ETAG_TIMEOUT; http_proxy, https_proxy, no_proxy;\n"
-    "SSL_CERT_FILE, SSL_CERT_DIR, CURL_CA_BUNDLE. The token goes to HF_ENDPOINT only, never to where it redirects.\n\n"
+    "From the hub, no weights are downloaded: the pin holds what the hub lists (sizes, SHA-256 of large files, git\n"
+    "blob ids of small ones), checked against the index of the shards and against the hub's other answers. It is\n"
+    "written only when all of them agree. Without --output it goes to standard output, whatever the --format.\n\n"
+    "Environment:\n"
+    "  HF_ENDPOINT             the hub, https://huggingface.co\n"
+    "  HF_TOKEN                for private and gated models; else the file HF_TOKEN_PATH, HF_HOME/token or\n"
+    "                          ~/.cache/huggingface/token. Sent to HF_ENDPOINT only, never to where it redirects\n"
+    "  HF_HUB_OFFLINE          1: ask nobody\n"
+    "  HF_HUB_ETAG_TIMEOUT     seconds of a request for headers, in place of --timeout\n"
+    "  http_proxy, https_proxy, no_proxy; SSL_CERT_FILE, SSL_CERT_DIR, CURL_CA_BUNDLE\n\n"
     "Exit codes: 0 pinned   1 no such model or commit, no access, or answers that disagree   2 wrong usage\n"
     "  3 the hub could not be asked (a retry may help)   130 interrupted";
 
@@ -95,6 +99,13 @@ void print_summary(const Context& context, const PinOptions& options, const weig
 // Reports, and writes the pin if there is one.
 ExitCode finish(const Context& context, const PinOptions& options, const std::optional<weights::Pin>& pin,
                 diag::Diagnostics diagnostics) {
+  if (pin && !options.output.empty()) {
+    diag::Diagnostics no_pin_there;
+    std::error_code error;
+    if (fs::exists(options.output, error))
+      if (const auto former = weights::read_pin(options.output, no_pin_there))
+        hub::compare_with_former(*former, *pin, diagnostics);
+  }
   diagnostics.normalise();
   if (!pin) {
     context.console.report(diagnostics, {});
@@ -175,18 +186,21 @@ ExitCode pin_listing(const Context& context, const PinOptions& options) {
 }
 
 ExitCode pin_folder(const Context& context, const PinOptions& options) {
+  if (!options.revision.empty() && !hub::is_commit(options.revision))
+    return usage(context, fmt::format("--revision {} is no commit of 40 lower-case hex digits", options.revision));
   weights::PinSource source{.model = options.model};
   if (!options.revision.empty()) source.revision = options.revision;
   if (!options.generator.empty()) source.generator = options.generator;
   const auto progress = make_progress(context.console, context.quiet);
   progress->begin(Stage::kWeights, fmt::format("hashing {}", options.folder));
-  auto pin = weights::pin_from_dir(options.folder, source, context.stop);
-  if (!pin) {
+  diag::Diagnostics diagnostics;
+  const auto pin = weights::pin_from_dir(options.folder, source, {.progress = pipeline::show_hashing(*progress)},
+                                         diagnostics, context.stop);
+  if (pin)
+    progress->end(Stage::kWeights, fmt::format("{} files hashed", pin->files.size()));
+  else
     progress->fail(Stage::kWeights, "nothing is pinned");
-    return fail(context, pin.error());
-  }
-  progress->end(Stage::kWeights, fmt::format("{} files hashed", pin->files.size()));
-  return finish(context, options, std::move(*pin), {});
+  return finish(context, options, pin, std::move(diagnostics));
 }
 
 // An option that was given, and the one source that it belongs to.

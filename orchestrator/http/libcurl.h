@@ -10,7 +10,7 @@ namespace sweep::http {
 
 // The functions of libcurl_functions.def.
 struct Libcurl {
-#define SWEEP_LIBCURL(name) decltype(&curl_##name) name = nullptr;
+#define SWEEP_LIBCURL(name) decltype(&curl_##name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a member
 #include "orchestrator/http/libcurl_functions.def"
 #undef SWEEP_LIBCURL
 };

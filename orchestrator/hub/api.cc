@@ -57,8 +57,8 @@ std::optional<diag::Diagnostic> not_ok(const http::Answer& answer) {
   const std::string location(answer.response.head.header("location"));
   const auto target = http::resolve_reference(answer.url, location);
   return diag::make(diag::rule::hub_bad_reply,
-                    target ? fmt::format("{}: status {} leads to {}, which is another host",
-                                         http::display_url(answer.url), status, http::display_url(*target))
+                    target ? fmt::format("{}: status {} leads away from the hub, to {}", http::display_url(answer.url),
+                                         status, http::display_url(*target))
                            : fmt::format("{}: unexpected status {}", http::display_url(answer.url), status),
                     target ? "if that is where the hub is, name it in HF_ENDPOINT" : "");
 }

@@ -77,6 +77,8 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
         answer.error().help = call.method == http::Method::kHead && options_.settings.head_timeout
                                   ? "HF_HUB_ETAG_TIMEOUT allows more"
                                   : "--timeout S allows more";
+      if (answer.error().rule == diag::rule::http_connect_failed)
+        answer.error().help += "; HF_ENDPOINT names another hub, and --from-listing FILE needs none";
       if (last || !passes(answer.error())) return answer;
     } else {
       if (!passes(status)) return diag::fail(refusal(call, answer->response));
@@ -98,13 +100,15 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
 
 std::string Connection::quoted(std::string_view text) const {
   constexpr size_t kLongest = 300;
-  std::string shown(text.substr(0, 16 * kLongest));
+  constexpr std::string_view kHidden = "***";
+  std::string shown(text);
+  // Before anything is cut off: a part of the token is a secret, too.
   if (const auto& token = options_.settings.token)
-    for (size_t at = shown.find(*token); at != std::string::npos; at = shown.find(*token))
-      shown.replace(at, token->size(), "***");
-  shown = base::valid_utf8(shown);
+    for (size_t at = shown.find(*token); at != std::string::npos; at = shown.find(*token, at + kHidden.size()))
+      shown.replace(at, token->size(), kHidden);
+  shown.resize(std::min(shown.size(), 4 * kLongest));
   std::string line;
-  for (const diag::Cell& cell : diag::cells_of(shown)) {
+  for (const diag::Cell& cell : diag::cells_of(base::valid_utf8(shown))) {
     if (line.size() + cell.shown.size() > kLongest) return line + "...";
     line += cell.shown;
   }

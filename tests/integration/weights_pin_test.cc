@@ -110,7 +110,14 @@ TEST_CASE("weights pin: what was pinned from the hub verifies, until a byte is f
   CHECK(contains(pinned.output, kModel + " at " + kCommit));
   REQUIRE(site.has_pin());
   const std::string first = site.dir().read("pin.json");
-  CHECK(site.pin().status.code == 0);
+  const auto again = site.pin({"-q"});
+  CHECK(again.status.code == 0);
+  CHECK(again.errors.empty());
+  CHECK(site.dir().read("pin.json") == first);
+  std::string other = first;
+  other.replace(other.find("\"size\": ") + 8, 1, "9");
+  site.dir().write("pin.json", other);
+  CHECK(contains(site.pin().errors, "hub/former-pin"));
   CHECK(site.dir().read("pin.json") == first);
 
   const std::vector<std::string> verify = {"verify", site.model_dir().string(), "--pin", site.pin_file().string()};
@@ -323,6 +330,7 @@ TEST_CASE("weights pin: sources of a pin exclude each other") {
         {"pin", kModel + "@" + kCommit, "--revision", kCommit},
         {"pin", "--from-dir", site.model_dir().string()},
         {"pin", "--from-dir", site.model_dir().string(), "--model", kModel, "--resolve"},
+        {"pin", "--from-dir", site.model_dir().string(), "--model", kModel, "--revision", "main"},
         {"pin", "--from-listing", listing, "--model", kModel},
         {"pin", "--from-listing", listing, "--model", kModel, "--revision", kCommit, "--generator", "g"}}) {
     CAPTURE(arguments);

@@ -49,6 +49,11 @@ TEST_CASE("url: references are resolved against where they were found") {
   CHECK(resolved("http://other.example:81/f") == "http://other.example:81/f");
   CHECK(resolved("//other.example/f") == "https://other.example/f");
   CHECK(resolved("/with blank") == "https://hub.example/with%20blank");
+  // A user and password stay with their host.
+  const std::string with_password = "https://u:p@hub.example/a";
+  CHECK(resolve_reference(with_password, "/x").value() == "https://u:p@hub.example/x");
+  CHECK(resolve_reference(with_password, "//other.example/x").value() == "https://other.example/x");
+  CHECK(resolve_reference(with_password, "https://other.example/x").value() == "https://other.example/x");
 }
 
 TEST_CASE("url: a reference to something else than a web server is refused") {

@@ -219,6 +219,16 @@ TEST_CASE("connection: whoever repeats the token, it is not shown") {
   }
 }
 
+TEST_CASE("connection: not even a part of a token is left where a text is cut") {
+  HubClient client;
+  const std::string token = "hunter2" + std::string(1000, 'x');
+  const Connection connection = client.connect("http://127.0.0.1:9", token);
+  for (size_t before = 0; before < 1500; before += 7)
+    CHECK(!contains(connection.quoted(std::string(before, '-') + token + token), "hun"));
+  const Connection star = client.connect("http://127.0.0.1:9", "*");
+  CHECK(star.quoted("a*b") == "a***b");
+}
+
 TEST_CASE("connection: what a server says stays on one line and is not endless") {
   const auto error = refusal_of(403, "", "", "{\"error\": \"a\\n\\u001b[2Jb" + std::string(10'000, 'x') + "\"}");
   CHECK(!contains(error.message, "\n"));
