@@ -19,7 +19,8 @@
 #include "orchestrator/hub/former_pin.h"
 #include "orchestrator/hub/model_id.h"
 #include "orchestrator/hub/pin_model.h"
-#include "orchestrator/weights/pin.h"
+#include "orchestrator/pipeline/hash_progress.h"
+#include "orchestrator/weights/pin_folder.h"
 
 namespace sweep::cli {
 
@@ -192,13 +193,14 @@ ExitCode pin_folder(const Context& context, const PinOptions& options) {
   if (!options.generator.empty()) source.generator = options.generator;
   const auto progress = make_progress(context.console, context.quiet);
   progress->begin(Stage::kWeights, fmt::format("hashing {}", options.folder));
-  auto pin = weights::pin_from_dir(options.folder, source, context.stop);
-  if (!pin) {
+  diag::Diagnostics diagnostics;
+  const auto pin = weights::pin_from_dir(options.folder, source, {.progress = pipeline::show_hashing(*progress)},
+                                         diagnostics, context.stop);
+  if (pin)
+    progress->end(Stage::kWeights, fmt::format("{} files hashed", pin->files.size()));
+  else
     progress->fail(Stage::kWeights, "nothing is pinned");
-    return fail(context, pin.error());
-  }
-  progress->end(Stage::kWeights, fmt::format("{} files hashed", pin->files.size()));
-  return finish(context, options, std::move(*pin), {});
+  return finish(context, options, pin, std::move(diagnostics));
 }
 
 // An option that was given, and the one source that it belongs to.

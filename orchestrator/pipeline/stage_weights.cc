@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <system_error>
 #include <vector>
@@ -44,19 +45,22 @@ diag::Result<diag::Done> make_if_generated(const Line& line, const weights::Pin&
   return engine::embedded::make_model(folder);
 }
 
-// What the document of a verified stage says of the files that are still as they were.
-std::vector<weights::KnownDigests> known_digests(const json& before) {
-  json document = before;
-  document["schema_version"] = weights::kReportVersion;  // the stage file has its own
-  const auto report = weights::report_from_json(document);
-  return report ? weights::known_digests(*report) : std::vector<weights::KnownDigests>();
+// The report in the stage's document, if the run is resumed and the document still can be understood.
+std::optional<weights::Report> report_in(std::optional<json> document) {
+  if (!document) return std::nullopt;
+  (*document)["schema_version"] = weights::kReportVersion;  // the stage file has its own
+  auto report = weights::report_from_json(*document);
+  if (!report) return std::nullopt;
+  return std::move(*report);
 }
 
-// Paths and digests, and where they are.
-json content_of(const json& document) {
-  json content = {{"folder", document["folder"]}, {"pin_sha256", document["pin_sha256"]}};
-  for (const json& file : document["files"]) content["files"][file.value("path", "")] = file["sha256"];
-  return content;
+// The same files with the same content, by the same pin.
+bool is_same_content(const weights::Report& a, const weights::Report& b) {
+  return a.verified == b.verified && a.pin_sha256 == b.pin_sha256 &&
+         std::equal(a.files.begin(), a.files.end(), b.files.begin(), b.files.end(),
+                    [](const weights::FileReport& x, const weights::FileReport& y) {
+                      return x.path == y.path && x.sha256 == y.sha256;
+                    });
 }
 
 std::string outcome_text(const Line& line, const weights::Report& report) {
@@ -78,8 +82,9 @@ diag::Result<WeightsOutcome> verify(const Line& line, std::optional<json> before
   if (!pin) return diag::fail(std::move(pin).error());
   if (auto made = make_if_generated(line, *pin, *folder); !made) return diag::fail(std::move(made).error());
 
+  const std::optional<weights::Report> reported = report_in(before);
   const std::vector<weights::KnownDigests> known =
-      before ? known_digests(*before) : std::vector<weights::KnownDigests>();
+      reported ? weights::known_digests(*reported) : std::vector<weights::KnownDigests>();
   const weights::Report report = weights::verify(*folder, *pin,
                                                  {.expected_model = line.job.model,
                                                   .expected_revision = line.job.revision,
@@ -102,7 +107,9 @@ diag::Result<WeightsOutcome> verify(const Line& line, std::optional<json> before
   document["pin"] = line.job.pin;
   document["generated"] = pin->generator.has_value();
   document["file_count"] = report.files.size();
-  const bool same = before && content_of(*before) == content_of(document);
+  const auto is_at = [&](const json& earlier) { return earlier.value("folder", json()) == document["folder"]; };
+  const bool same = reported && is_same_content(*reported, report) && is_at(*before);
+  if (before && !same) void_agreement(*before, document);
   if (same)
     document = std::move(*before);
   else if (auto written = line.folder.write(stage_file::kWeights, document); !written)

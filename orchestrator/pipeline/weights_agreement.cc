@@ -40,9 +40,10 @@ diag::Result<diag::Done> agree_with_hosts(const Line& line, json& document) {
   const auto& files = line.options.weights_reports;
   if (files.empty()) {
     const auto known = document.find("agreement");
-    if (known == document.end() || !known->is_object() || known->value("agreed", false)) return diag::Done{};
-    return diag::fail(rule::run_weights_disagree, "the hosts of this run did not agree on the weights",
-                      "give the new reports with --weights-report");
+    if (known == document.end() || !known->is_object() || known->value("agreed", json()) == true) return diag::Done{};
+    return diag::fail(rule::run_weights_disagree,
+                      "the hosts of this run did not agree on the weights that are staged now",
+                      "give the reports of the other hosts with --weights-report");
   }
   auto own = own_report(line, document);
   if (!own) return diag::fail(std::move(own).error());
@@ -67,6 +68,13 @@ diag::Result<diag::Done> agree_with_hosts(const Line& line, json& document) {
                     fmt::format("this host and those of {} report{} do not hold the same verified weights",
                                 files.size(), files.size() == 1 ? "" : "s"),
                     "see the findings above; nothing was started");
+}
+
+void void_agreement(const json& before, json& document) {
+  const auto known = before.find("agreement");
+  if (known == before.end() || !known->is_object()) return;
+  document["agreement"] = *known;
+  document["agreement"]["agreed"] = false;
 }
 
 }  // namespace sweep::pipeline

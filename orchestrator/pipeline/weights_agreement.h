@@ -13,4 +13,8 @@ namespace sweep::pipeline {
 // what differs goes to the line's diagnostics. Without reports, nothing is done.
 diag::Result<diag::Done> agree_with_hosts(const Line& line, nlohmann::json& document);
 
+// An agreement with other hosts that the document of the stage holds does not hold for other content: the new document
+// says so, and the run goes on with new reports only.
+void void_agreement(const nlohmann::json& before, nlohmann::json& document);
+
 }  // namespace sweep::pipeline

@@ -57,6 +57,7 @@ struct Sayings {
 
 std::string why_not_verified(const Report& report) {
   if (report.cancelled) return "its verification was interrupted";
+  if (!report.verified && !report.findings.has_errors()) return "the content of its files was not read";
   if (!report.verified)
     return fmt::format("its verification found {} error{}", report.findings.error_count(),
                        report.findings.error_count() == 1 ? "" : "s");
@@ -220,6 +221,7 @@ void Comparison::compare_texts(std::string_view field, std::string_view plural, 
   }
   if (by_value.size() < 2) return;
   std::vector<HostGroup> groups;
+  groups.reserve(by_value.size());
   for (auto& [value, group] : by_value) groups.push_back(std::move(group));
   std::stable_sort(groups.begin(), groups.end(),
                    [](const HostGroup& a, const HostGroup& b) { return a.hosts.front() < b.hosts.front(); });

@@ -174,13 +174,16 @@ Located Locator::in_cache(const fs::path& cache) {
   return {};
 }
 
-// A cache holds folders of models and no model's files of its own.
-bool is_cache(const fs::path& folder) {
-  if (names_in(folder, kModelPrefix).empty()) return false;
+bool has_model_files(const fs::path& folder) {
   const std::vector<std::string> names = names_in(folder);
-  return std::none_of(names.begin(), names.end(), [](const std::string& name) {
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return name == "config.json" || name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
   });
+}
+
+// A cache holds folders of models and no model's files of its own.
+bool is_cache(const fs::path& folder) {
+  return !names_in(folder, kModelPrefix).empty() && !has_model_files(folder);
 }
 
 }  // namespace
@@ -216,8 +219,8 @@ Located locate(const fs::path& dir, const std::optional<WantedModel>& wanted, di
     return locator.named_snapshot(root.parent_path().parent_path(), root.filename().string());
   }
   if (is_model_folder(root)) return locator.in_model_folder(root);
-  for (const fs::path& cache : {root, root / "hub"})
-    if (is_cache(cache)) return locator.in_cache(cache);
+  if (is_cache(root)) return locator.in_cache(root);
+  if (is_cache(root / "hub") && !has_model_files(root)) return locator.in_cache(root / "hub");
   const fs::path records = root / ".cache" / "huggingface" / "download";
   if (is_real_folder(root / ".cache") && is_real_folder(root / ".cache" / "huggingface") && is_real_folder(records))
     return {

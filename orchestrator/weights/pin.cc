@@ -12,10 +12,6 @@
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/schema/kinds.h"
-#include "orchestrator/weights/hash_files.h"
-#include "orchestrator/weights/model_path.h"
-#include "orchestrator/weights/safetensors.h"
-#include "orchestrator/weights/staged_files.h"
 #include "orchestrator/yaml/parse.h"
 
 namespace sweep::weights {
@@ -24,7 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kLargestIndex = uint64_t{256} << 20;
 constexpr size_t kRevisionDigits = 40;
 
 template <class To, class From>
@@ -55,25 +50,6 @@ bool is_yaml(const std::string& name) {
   return name.ends_with(".yaml") || name.ends_with(".yml");
 }
 
-// The totals of the index of a folder that was just listed, if it has one.
-std::optional<IndexTotals> totals_of(const std::vector<StagedFile>& files, diag::Diagnostics& diagnostics) {
-  const auto found = std::find_if(files.begin(), files.end(), [](const auto& f) { return f.path == kIndexName; });
-  if (found == files.end()) return std::nullopt;
-  const auto text = base::read_file(found->opened, kLargestIndex);
-  if (!text) {
-    diagnostics.add(diag::make(diag::rule::weights_unreadable, text.error().text()));
-    return std::nullopt;
-  }
-  const auto index = parse_index(*text, found->path, diagnostics);
-  if (!index || !index->total_size) return std::nullopt;
-  return IndexTotals{.total_size = *index->total_size, .tensor_count = index->weight_map.size()};
-}
-
-diag::Diagnostic first_error(const diag::Diagnostics& diagnostics) {
-  const auto& items = diagnostics.items();
-  return *std::find_if(items.begin(), items.end(), [](const auto& d) { return d.severity == diag::Severity::kError; });
-}
-
 }  // namespace
 
 std::optional<Pin> parse_pin(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics) {
@@ -86,11 +62,15 @@ std::optional<Pin> parse_pin(std::string_view text, const std::string& name, dia
   return from_schema(std::move(decoded));
 }
 
-std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics) {
+std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics,
+                            diag::SourceMap* sources) {
   const uint64_t most = yaml::Limits().bytes;
   const std::string name = path.generic_string();
   const auto text = base::read_file(path, most);
-  if (text) return parse_pin(*text, name, diagnostics);
+  if (text) {
+    if (sources != nullptr) sources->add(name, *text);
+    return parse_pin(*text, name, diagnostics);
+  }
   if (text.error().error_number == EFBIG)
     diagnostics.add(diag::make_at(diag::rule::file_too_large, {.file = name},
                                   fmt::format("the file is larger than {} bytes", most)));
@@ -121,35 +101,6 @@ diag::Result<diag::Done> write_pin(const std::filesystem::path& path, const Pin&
   const auto written = base::write_file_atomic(path, to_text(pin));
   if (!written) return diag::fail(diag::rule::file_unwritable, written.error().text());
   return diag::Done{};
-}
-
-diag::Result<Pin> pin_from_dir(const std::filesystem::path& dir, const PinSource& source, const std::stop_token& stop) {
-  diag::Diagnostics diagnostics;
-  const std::vector<StagedFile> staged = list_staged(dir, diagnostics);
-  const auto totals = totals_of(staged, diagnostics);
-  if (diagnostics.has_errors()) return diag::fail(first_error(diagnostics));
-  std::vector<HashTask> tasks;
-  for (const StagedFile& file : staged) {
-    if (const auto reason = unsafe_reason(file.path))
-      return diag::fail(diag::rule::weights_path_escape, fmt::format("the file name \"{}\" {}", file.path, *reason),
-                        "no pin can hold such a name: rename the file");
-    tasks.push_back({.file = file.opened, .size = file.size});
-  }
-  const std::vector<HashOutcome> outcomes = hash_files(tasks, {}, stop);
-  Pin pin{.model = source.model, .complete = true, .index = totals, .generator = source.generator};
-  for (size_t i = 0; i < staged.size(); ++i) {
-    const HashOutcome& outcome = outcomes[i];
-    if (outcome.state == HashState::kNotDone)
-      return diag::fail(diag::rule::weights_not_checked, "interrupted before all files were hashed");
-    if (outcome.state != HashState::kDone)
-      return diag::fail(
-          outcome.state == HashState::kChanged ? diag::rule::weights_changed : diag::rule::weights_unreadable,
-          fmt::format("\"{}\": {}", staged[i].path, outcome.reason));
-    pin.files.push_back(
-        {.path = staged[i].path, .size = outcome.size, .sha256 = outcome.sha256, .git_blob = std::nullopt});
-  }
-  pin.revision = source.revision ? *source.revision : content_revision(pin.files);
-  return pin;
 }
 
 std::string pin_digest(const Pin& pin) {

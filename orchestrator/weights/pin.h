@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/diag/source_map.h"
 
 namespace sweep::weights {
 
@@ -52,22 +52,14 @@ struct Pin {
 // "repo": "org/name", "revision": ".."}. Everything that is wrong is reported, with line and column; nothing is
 // returned if there was an error. `name` is what diagnostics call the file; YAML, if it ends so.
 std::optional<Pin> parse_pin(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics);
-std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics);
+// `sources`, if not null, gets the text, so that diagnostics can show the line.
+std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics,
+                            diag::SourceMap* sources = nullptr);
 
 // The same pin gives the same bytes: files by path, keys in alphabetical order.
 std::string to_text(const Pin& pin);
 std::string pin_digest(const Pin& pin);  // SHA-256 of the text: 64 hex digits
 diag::Result<diag::Done> write_pin(const std::filesystem::path& path, const Pin& pin);
-
-struct PinSource {
-  std::string model;
-  std::optional<std::string> revision;  // absent: content_revision of what is found
-  std::optional<std::string> generator;
-};
-
-// Hashes every file of a folder. The download records of a hub client (.cache/, .git/) are no part of a model.
-diag::Result<Pin> pin_from_dir(const std::filesystem::path& dir, const PinSource& source,
-                               const std::stop_token& stop = {});
 
 // The revision of a model that comes from no hub: the first 40 hex digits of the SHA-256 over the lines
 // "<path> <sha256>\n" of all files, ordered by path. Files without a SHA-256 contribute an empty one.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -36,7 +37,14 @@ struct Staging {
 // model.
 Staging stage(const std::filesystem::path& dir, const Pin& pin, diag::Diagnostics& diagnostics);
 
-// The same without a pin; a hub cache must then leave no choice of model and snapshot.
-std::vector<StagedFile> list_staged(const std::filesystem::path& dir, diag::Diagnostics& diagnostics);
+// Whether the listing reported the file, or a folder that it is in, as one that cannot be looked at.
+bool is_refused(const Staging& staging, std::string_view path);
+
+// Whether anything pinned is there, be it refused. If not, the folder is another one than was meant: that is reported
+// once, and nothing of it remains staged.
+bool keep_if_of_pin(Staging& staging, const Pin& pin, diag::Diagnostics& diagnostics);
+
+// As stage(), without a pin; a hub cache must then leave no choice of model and snapshot.
+Staging stage(const std::filesystem::path& dir, diag::Diagnostics& diagnostics);
 
 }  // namespace sweep::weights

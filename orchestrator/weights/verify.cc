@@ -159,7 +159,8 @@ Staging Verification::begin() {
 
 Report Verification::run() {
   const int64_t started_ns = base::monotonic_ns();
-  const Staging staging = begin();
+  Staging staging = begin();
+  keep_if_of_pin(staging, pin_, report_.findings);
   if (options_.cache_folder) cache_.emplace(*options_.cache_folder, staging.located.root, report_.pin_sha256);
 
   const std::string state = present_state(staging);

@@ -32,6 +32,26 @@ TEST_CASE("readme: the broken entry gives exactly the diagnostics that are shown
   CHECK(contains(ran.output, shown));
 }
 
+TEST_CASE("readme: the damaged model gives exactly the diagnostics that are shown") {
+  const SmallCheckout checkout;
+  const fs::path model = checkout.copy_of_model();
+  const fs::path shard = model / "model-00002-of-00003.safetensors";
+  std::string content = base::read_file(shard).value();
+  content[1'000'000] = static_cast<char>(content[1'000'000] ^ 1);
+  REQUIRE(base::write_file_atomic(shard, content).has_value());
+  fs::remove(model / "tokenizer.json");
+  const Ran ran = checkout.sweepctl(
+      {"weights", "verify", model.string(), "--pin", SWEEPCTL_SOURCE_DIR "/matrix/models/embedded-mla-8h.json"});
+  CHECK(ran.code == 1);
+  const std::string text = readme();
+  const size_t begin = text.find("sweepctl: error: \"model-00002");
+  std::string shown = text.substr(begin, text.find("```\n", begin) - begin);
+  const std::string place = "fetch it again into ";
+  shown.replace(shown.find(place + "DIR"), place.size() + 3, place + fs::canonical(model).string());
+  INFO(ran.output);
+  CHECK(contains(ran.output, shown));
+}
+
 TEST_CASE("readme: every sub-command that is named exists and has help") {
   const SmallCheckout checkout;
   const std::string text = readme();

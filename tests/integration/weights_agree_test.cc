@@ -72,6 +72,25 @@ TEST_CASE("weights agree: hosts with the same model agree, one with a flipped by
   CHECK(document["hosts"][1]["verdict"] == "not verified");
 }
 
+TEST_CASE("weights agree: of many hosts those that do not agree are shown") {
+  const SmallCheckout checkout;
+  nlohmann::json report = report_of(checkout, checkout.copy_of_model(), "node0");
+  std::vector<std::string> arguments{"weights", "agree"};
+  for (int i = 0; i < 100; ++i) {
+    report["host"] = fmt::format("node{}", i);
+    auto changed = report;
+    if (i == 42) changed["files"][0]["sha256"] = std::string(64, 'b');
+    arguments.push_back(saved(checkout, changed));
+  }
+  const Ran ran = checkout.sweepctl(arguments);
+  INFO(ran.output);
+  CHECK(ran.code == 1);
+  CHECK(contains(ran.output, "node42"));
+  CHECK(contains(ran.output, "99 more hosts, 99 of them agree"));
+  CHECK(contains(ran.output, "(99 of 100 hosts)"));
+  CHECK_FALSE(contains(ran.output, "node17"));
+}
+
 TEST_CASE("weights agree: one report, none, and what is no report") {
   const SmallCheckout checkout;
   const std::string good = saved(checkout, report_of(checkout, checkout.copy_of_model(), "node0"));
@@ -135,6 +154,19 @@ TEST_CASE("run: refuses to dispatch while another host's weights differ, and rec
   CHECK(contains(without.output, "[run/weights-disagree]"));
   CHECK_FALSE(checkout.has("engine.json"));
 
+  // Staging again does not make the hosts agree.
+  const fs::path elsewhere = checkout.root() / "elsewhere";
+  fs::copy(other, elsewhere);
+  flip_byte(elsewhere / kShard);
+  const Ran restaged = checkout.run({"--resume", "--weights", elsewhere.string()});
+  INFO(restaged.output);
+  CHECK(restaged.code == 1);
+  CHECK(contains(restaged.output, "[run/weights-disagree]"));
+
+  // What the stage's document says is only used if it can be understood.
+  REQUIRE(base::write_file_atomic(checkout.out() / "weights.json",
+                                  R"({"schema_version": 1, "verified": true, "files": 5, "agreement": 7})")
+              .has_value());
   const Ran mended = checkout.run({"--resume", "--weights-report", good});
   INFO(mended.output);
   CHECK(mended.code == 0);

@@ -11,7 +11,7 @@
 #include "orchestrator/base/file.h"
 #include "orchestrator/exec/capture.h"
 #include "orchestrator/weights/file_stamp.h"
-#include "orchestrator/weights/pin.h"
+#include "orchestrator/weights/pin_folder.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
 #include "tests/support/tiny_model.h"
@@ -31,7 +31,9 @@ class Staged {
   Staged() {
     std::filesystem::create_directory(model());
     write_tiny_model(model(), {.shards = kShards, .tensors_per_shard = 2, .rows = 100'000});
-    const auto pin = weights::pin_from_dir(model(), {.model = "tiny", .revision = std::nullopt, .generator = "test"});
+    diag::Diagnostics findings;
+    const auto pin =
+        weights::pin_from_dir(model(), {.model = "tiny", .revision = {}, .generator = "test"}, {}, findings);
     REQUIRE(pin.has_value());
     REQUIRE(weights::write_pin(dir_ / "pin.json", *pin).has_value());
     files_ = pin->files.size();

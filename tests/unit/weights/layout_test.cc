@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "orchestrator/weights/pin_folder.h"
 #include "orchestrator/weights/staged_files.h"
 #include "orchestrator/weights/verify.h"
 #include "tests/support/catch.h"
@@ -27,6 +28,7 @@ struct Cached {
 
   Cached() {
     test::write_tiny_model(plain.path());
+    plain.write("encoder/config.json", "{}");
     pin = pin_of(plain.path(), "org/tiny");
     folder = make_hub_cache(cache.path(), plain.path(), pin);
     snapshot = snapshot_of(folder, pin);
@@ -65,7 +67,7 @@ TEST_CASE("layout: a hub cache verifies by its own name, its model's folder, a s
     const Report report = verify(dir, m.pin);
     CHECK(report.verified);
     CHECK(report.findings.empty());
-    CHECK(report.files.size() == 6);
+    CHECK(report.files.size() == 7);
   }
 }
 
@@ -226,21 +228,42 @@ TEST_CASE("layout: what a broken download left of a pinned file is mentioned, of
 
 TEST_CASE("layout: a pin can be made from a cache that leaves no choice") {
   const Cached m;
+  diag::Diagnostics refused;
   for (const fs::path& dir : {m.cache.path(), m.folder, m.snapshot}) CHECK(pin_of(dir, "org/tiny") == m.pin);
   fs::create_directory(m.folder / "snapshots" / kOtherCommit);
-  CHECK(!pin_from_dir(m.folder, {.model = "x", .revision = {}, .generator = {}}));
+  CHECK(!pin_from_dir(m.folder, {.model = "x", .revision = {}, .generator = {}}, {}, refused));
   CHECK(pin_of(m.snapshot, "org/tiny") == m.pin);
   fs::create_directory(m.cache / "models--a--b");
-  CHECK(!pin_from_dir(m.cache.path(), {.model = "x", .revision = {}, .generator = {}}));
+  CHECK(!pin_from_dir(m.cache.path(), {.model = "x", .revision = {}, .generator = {}}, {}, refused));
 }
 
 TEST_CASE("layout: a folder with files of its own is no cache, whatever else lies in it") {
   const Cached m;
   fs::create_directory(m.plain / "models--org--x");
+  fs::create_directories(m.plain / "hub" / "models--org--x");
   CHECK((layout_of(m.plain.path(), m.pin) == Layout::kPlain));
   make_local_dir(m.plain.path(), m.pin);
   CHECK((layout_of(m.plain.path(), m.pin) == Layout::kLocalDir));
   CHECK(verify(m.plain.path(), m.pin).verified);
+}
+
+TEST_CASE("layout: a folder without anything pinned is one finding, and nothing in it is hashed") {
+  const test::TestDir dir;
+  test::write_tiny_model(dir.path());
+  const Pin pin = pin_of(dir.path(), "org/tiny");
+  const test::TestDir other;
+  other.write("model.bin", std::string(100, 'x'));
+  const Report report = verify(other.path(), pin);
+  CHECK(!report.verified);
+  CHECK(report.bytes == 0);
+  CHECK(rules_of(report) == Rules{"weights/missing-file"});
+  CHECK(report.findings.error_count() == 1);
+  CHECK(contains(messages_of(report), "none of the 6 pinned files is in"));
+  CHECK(report.files.size() == 6);
+  fs::create_symlink("nowhere", other / "broken");
+  CHECK(verify(other.path(), pin).bytes == 0);
+  fs::create_symlink("nowhere", other / "config.json");
+  CHECK(verify(other.path(), pin).findings.error_count() > 2);
 }
 
 TEST_CASE("layout: links to folders are reported, and what hides behind them is unreadable and not missing") {

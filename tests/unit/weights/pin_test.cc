@@ -127,44 +127,6 @@ TEST_CASE("pin: read from and written to a file") {
   CHECK(write_pin(dir / "no/p.json", good_pin()).error().rule == diag::rule::file_unwritable);
 }
 
-TEST_CASE("pin from a folder: lists every file with its size and content, and the totals of the index") {
-  const test::TestDir dir;
-  test::write_tiny_model(dir.path());
-  dir.write(".cache/huggingface/download/config.json.metadata", "x");
-  const auto pin = pin_from_dir(dir.path(), {.model = "tiny", .revision = std::nullopt, .generator = "tool 1"});
-  REQUIRE(pin.has_value());
-  CHECK(pin->complete);
-  CHECK(pin->model == "tiny");
-  CHECK(*pin->generator == "tool 1");
-  CHECK(pin->files.size() == 6);
-  CHECK(pin->files[0].path == "config.json");
-  CHECK(*pin->files[0].size == 26);
-  CHECK(*pin->files[0].sha256 == digest::sha256_hex(R"({"architectures":["Tiny"]})"));
-  CHECK((pin->index == IndexTotals{.total_size = 3 * 2 * 64, .tensor_count = 6}));
-  CHECK(pin->revision == content_revision(pin->files));
-  CHECK(pin->revision.size() == 40);
-  const auto given = pin_from_dir(dir.path(), {.model = "tiny", .revision = std::string(40, '1'), .generator = {}});
-  CHECK(given->revision == std::string(40, '1'));
-}
-
-TEST_CASE("pin from a folder: fails for a link that leaves it, for no folder, and when stopped") {
-  const test::TestDir dir;
-  const test::TestDir outside;
-  CHECK(pin_from_dir(dir / "absent", {.model = "m", .revision = {}, .generator = {}}).error().rule ==
-        diag::rule::weights_unreadable);
-  dir.write("a", "x");
-  std::stop_source stop;
-  stop.request_stop();
-  CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}, stop.get_token()).error().rule ==
-        diag::rule::weights_not_checked);
-  std::filesystem::rename(dir / "a", dir / "a\\b");
-  CHECK(contains(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().message,
-                 "holds a back-slash"));
-  std::filesystem::create_symlink(outside.write("secret", "x"), dir / "b");
-  CHECK(pin_from_dir(dir.path(), {.model = "m", .revision = {}, .generator = {}}).error().rule ==
-        diag::rule::weights_path_escape);
-}
-
 TEST_CASE("content revision: follows from paths and contents alone") {
   const std::vector<PinnedFile> files{{"b", 1, std::string(64, '2'), {}}, {"a", 2, std::string(64, '1'), {}}};
   const std::string lines = "a " + std::string(64, '1') + "\nb " + std::string(64, '2') + "\n";

@@ -1,4 +1,5 @@
 #include "tests/unit/weights/staging.h"
+#include "orchestrator/weights/pin_folder.h"
 
 #include <algorithm>
 #include <fstream>
@@ -51,7 +52,8 @@ FileStatus status_of(const Report& report, const std::string& path) {
 }
 
 Pin pin_of(const fs::path& dir, const std::string& model) {
-  auto made = pin_from_dir(dir, {.model = model, .revision = std::nullopt, .generator = "test"});
+  diag::Diagnostics findings;
+  auto made = pin_from_dir(dir, {.model = model, .revision = std::nullopt, .generator = "test"}, {}, findings);
   REQUIRE(made.has_value());
   return std::move(*made);
 }
@@ -69,8 +71,11 @@ fs::path make_hub_cache(const fs::path& cache, const fs::path& from, const Pin& 
   fs::create_directories(snapshot);
   write(folder / "refs" / "main", pin.revision);
   for (const PinnedFile& file : pin.files) {
-    fs::copy_file(from / file.path, folder / "blobs" / *file.sha256, fs::copy_options::overwrite_existing);
-    fs::create_symlink(fs::path("../../blobs") / *file.sha256, snapshot / file.path);
+    const fs::path blob = folder / "blobs" / *file.sha256;
+    const fs::path link = snapshot / file.path;
+    fs::copy_file(from / file.path, blob, fs::copy_options::overwrite_existing);
+    fs::create_directories(link.parent_path());
+    fs::create_symlink(blob.lexically_relative(link.parent_path()), link);
   }
   return folder;
 }

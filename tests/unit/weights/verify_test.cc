@@ -1,10 +1,12 @@
 #include "orchestrator/weights/verify.h"
+#include "orchestrator/weights/pin_folder.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "orchestrator/digest/sha1.h"
 #include "orchestrator/digest/sha256.h"
@@ -24,7 +26,9 @@ struct Staged {
 
   Staged() {
     test::write_tiny_model(dir.path());
-    auto made = pin_from_dir(dir.path(), {.model = "tiny", .revision = std::nullopt, .generator = "test"});
+    diag::Diagnostics findings;
+    auto made =
+        pin_from_dir(dir.path(), {.model = "tiny", .revision = std::nullopt, .generator = "test"}, {}, findings);
     REQUIRE(made.has_value());
     pin = std::move(*made);
   }
@@ -106,6 +110,12 @@ TEST_CASE("verify: extra files are errors if an engine would load them, else war
   CHECK(rules_of(report) == Rules{"weights/extra-file"});
   CHECK(report.findings.warning_count() == 1);
   CHECK((status_of(report, "notes.md") == FileStatus::kExtra));
+  for (int i = 0; i < 10; ++i) m.dir.write("notes-" + std::to_string(i), "x");
+  report = m.verify();
+  CHECK(report.verified);
+  CHECK(report.findings.warning_count() == 1);
+  CHECK(contains(messages_of(report), "11 files that no engine loads are not in the pin: \"notes-0\", \"notes-1\""));
+  CHECK(contains(messages_of(report), " and 6 more"));
   m.dir.write("sub/model.safetensors", test::safetensors("{}", ""));
   report = m.verify();
   CHECK(!report.verified);
@@ -271,12 +281,17 @@ TEST_CASE("verify: an index in a folder is held against the shards beside it, ot
     test::write_tiny_model(dir / folder);
   }
   dir.write("pytorch_model.bin.index.json", R"({"weight_map":{"a":"pytorch_model-00001-of-00002.bin"}})");
-  CHECK(verify(dir.path(), pin_of(dir.path(), "tiny")).findings.empty());
-  auto index = nlohmann::json::parse(dir.read("encoder/model.safetensors.index.json"));
+  Pin pin = pin_of(dir.path(), "tiny");
+  CHECK(verify(dir.path(), pin).findings.empty());
+  const std::string name = "encoder/model.safetensors.index.json";
+  auto index = nlohmann::json::parse(dir.read(name));
   index["weight_map"].erase("layers.1.w0");
   index["weight_map"]["ghost"] = "absent.safetensors";
-  dir.write("encoder/model.safetensors.index.json", index.dump());
-  const Report report = verify(dir.path(), pin_of(dir.path(), "tiny"));
+  dir.write(name, index.dump());
+  pin.generator.reset();
+  for (PinnedFile& file : pin.files)
+    if (file.path == name) file = {name, index.dump().size(), digest::sha256_hex(index.dump()), {}};
+  const Report report = verify(dir.path(), pin);
   CHECK(rules_of(report) == Rules{"weights/index-names-missing-shard", "weights/tensor-mismatch"});
   CHECK(contains(messages_of(report), "\"encoder/absent.safetensors\""));
   CHECK(contains(messages_of(report), "\"encoder/model-00001-of-00003.safetensors\": 1 tensor not placed in it"));
