@@ -113,7 +113,9 @@ void HeaderCheck::layout(std::vector<HeaderTensor>& tensors, uint64_t data_bytes
     expected = std::max(expected, tensor.end);
   }
   if (expected != data_bytes)
-    malformed(fmt::format("the tensors end at {}, the file holds {} bytes of tensors", expected, data_bytes));
+    malformed(fmt::format("the tensors end at {}, the file holds {} bytes of tensors: {} {}", expected, data_bytes,
+                          expected > data_bytes ? expected - data_bytes : data_bytes - expected,
+                          expected > data_bytes ? "are missing" : "too many"));
 }
 
 std::string shown(std::string_view bytes) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/rng.h"
@@ -353,6 +354,18 @@ TEST_CASE("pin: an index that names shards which are not there is refused, sayin
   CHECK(contains(pin(numbered).text(), "the numbering of the shards calls for \"" + gone));
 }
 
+TEST_CASE("pin: an index that counts more bytes than there are is pinned with a warning") {
+  Model model;
+  json index = json::parse(model.hub().files[kIndex]);
+  index["metadata"]["total_size"] = 1'000'000;
+  model.hub().files[kIndex] = index.dump();
+  const HubServer server(model.hub());
+  const auto result = pin(server);
+  REQUIRE(result.pin.has_value());
+  CHECK(result.has(diag::rule::hub_index_total));
+  CHECK(result.pin->index->total_size == 1'000'000);
+}
+
 TEST_CASE("pin: an index that escapes the folder, or is none, is refused") {
   Model model;
   model.hub().files[kIndex] = R"({"weight_map": {"w": "../../etc/passwd"}})";
@@ -433,9 +446,8 @@ TEST_CASE("pin: files that the hub's scanners warn about are pinned with one war
 TEST_CASE("pin: trouble that passes changes nothing") {
   Model model;
   const HubServer calm(model.hub());
-  int count = 0;
+  std::atomic<int> count = 0;
   const HubServer server(model.hub(), [&](const HttpRequest& request, Reply& reply) {
-    // One connection after the other: no two threads come here at once.
     switch (count++ % 5) {
       case 0:
         reply.whole(429, "text/plain", "", "Retry-After: 1\r\n");

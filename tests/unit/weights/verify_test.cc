@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "orchestrator/digest/sha1.h"
 #include "orchestrator/digest/sha256.h"
@@ -109,6 +110,12 @@ TEST_CASE("verify: extra files are errors if an engine would load them, else war
   CHECK(rules_of(report) == Rules{"weights/extra-file"});
   CHECK(report.findings.warning_count() == 1);
   CHECK((status_of(report, "notes.md") == FileStatus::kExtra));
+  for (int i = 0; i < 10; ++i) m.dir.write("notes-" + std::to_string(i), "x");
+  report = m.verify();
+  CHECK(report.verified);
+  CHECK(report.findings.warning_count() == 1);
+  CHECK(contains(messages_of(report), "11 files that no engine loads are not in the pin: \"notes-0\", \"notes-1\""));
+  CHECK(contains(messages_of(report), " and 6 more"));
   m.dir.write("sub/model.safetensors", test::safetensors("{}", ""));
   report = m.verify();
   CHECK(!report.verified);
