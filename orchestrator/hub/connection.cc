@@ -21,7 +21,6 @@ using std::chrono::milliseconds;
 
 constexpr int kFirstError = 400;
 constexpr int kTooManyRequests = 429;
-constexpr milliseconds kLongestSilence{30'000};
 
 // As people know it: without the "/" that a URL without a path gets.
 std::string name_of(const std::string& endpoint) {
@@ -46,7 +45,7 @@ http::Request Connection::request_for(const Call& call) const {
   const Settings& settings = options_.settings;
   const milliseconds total =
       call.method == http::Method::kHead ? settings.head_timeout.value_or(settings.timeout) : settings.timeout;
-  const milliseconds silence = std::min(kLongestSilence, total);
+  const milliseconds silence = total / 2;
   http::Request request{.url = call.url,
                         // What is compressed on the way has other lengths than the file.
                         .headers = {{"Accept-Encoding", "identity"}},
@@ -73,12 +72,7 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
     std::optional<std::chrono::seconds> asked;
     if (!answer) {
       if (last && passes(answer.error())) answer.error().message += fmt::format("; tried {} times", tries);
-      if (answer.error().rule == diag::rule::http_total_timeout)
-        answer.error().help = call.method == http::Method::kHead && options_.settings.head_timeout
-                                  ? "HF_HUB_ETAG_TIMEOUT allows more"
-                                  : "--timeout S allows more";
-      if (answer.error().rule == diag::rule::http_connect_failed)
-        answer.error().help += "; HF_ENDPOINT names another hub, and --from-listing FILE needs none";
+      advise(call, answer.error());
       if (last || !passes(answer.error())) return answer;
     } else {
       if (!passes(status)) return diag::fail(refusal(call, answer->response));
@@ -123,6 +117,21 @@ std::string Connection::said_by(const http::Response& reply) const {
     if (json.is_object() && json.contains("error") && json["error"].is_string()) text = json["error"];
   }
   return text.empty() ? std::string() : fmt::format(": {}", quoted(text));
+}
+
+// What helps against a failed transfer, where it is a hub that is asked.
+void Connection::advise(const Call& call, diag::Diagnostic& failure) const {
+  if (failure.rule == diag::rule::http_connect_failed || failure.rule == diag::rule::http_connect_timeout)
+    failure.help += fmt::format("{}HF_ENDPOINT names another hub, and --from-listing FILE needs none",
+                                failure.help.empty() ? "" : "; ");
+  const bool is_slow = failure.rule == diag::rule::http_total_timeout ||
+                       failure.rule == diag::rule::http_first_byte_timeout ||
+                       failure.rule == diag::rule::http_idle_timeout;
+  if (is_slow)
+    failure.help = fmt::format(
+        "the hub, or the way to it, is slow: {} allows more",
+        call.method == http::Method::kHead && options_.settings.head_timeout ? "HF_HUB_ETAG_TIMEOUT" : "--timeout S");
+  if (failure.rule == diag::rule::http_cut) failure.help = "the hub, or a proxy on the way, closed it: try again later";
 }
 
 diag::Diagnostic Connection::refusal(const Call& call, const http::Response& reply) const {

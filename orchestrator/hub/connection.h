@@ -58,6 +58,7 @@ class Connection {
 
  private:
   http::Request request_for(const Call& call) const;
+  void advise(const Call& call, diag::Diagnostic& failure) const;
   diag::Diagnostic refusal(const Call& call, const http::Response& reply) const;
   diag::Diagnostic trouble(const Call& call, const http::ReplyHead& reply, int tries) const;
   diag::Diagnostic asks_too_much(const Call& call, const http::ReplyHead& reply, std::chrono::seconds wait) const;

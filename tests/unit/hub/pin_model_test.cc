@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/rng.h"
@@ -10,6 +11,7 @@
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/digest/sha1.h"
+#include "orchestrator/http/client.h"
 #include "orchestrator/hub/api.h"
 #include "orchestrator/weights/verify.h"
 #include "tests/support/catch.h"
@@ -91,6 +93,11 @@ Pinned pin_with(const std::string& part, const std::function<void(const HttpRequ
 
 void json_reply(Reply& reply, const json& body, const std::string& headers = {}) {
   reply.whole(200, "application/json", body.dump(), headers);
+}
+
+// A Link header without scheme and host, so that it leads to the server that gives it.
+std::string relative(const std::string& link) {
+  return "<" + link.substr(link.find("/api/"));
 }
 
 json entry(const std::string& path, const std::string& content) {
@@ -353,6 +360,18 @@ TEST_CASE("pin: an index that names shards which are not there is refused, sayin
   CHECK(contains(pin(numbered).text(), "the numbering of the shards calls for \"" + gone));
 }
 
+TEST_CASE("pin: an index that counts more bytes than there are is pinned with a warning") {
+  Model model;
+  json index = json::parse(model.hub().files[kIndex]);
+  index["metadata"]["total_size"] = 1'000'000;
+  model.hub().files[kIndex] = index.dump();
+  const HubServer server(model.hub());
+  const auto result = pin(server);
+  REQUIRE(result.pin.has_value());
+  CHECK(result.has(diag::rule::hub_index_total));
+  CHECK(result.pin->index->total_size == 1'000'000);
+}
+
 TEST_CASE("pin: an index that escapes the folder, or is none, is refused") {
   Model model;
   model.hub().files[kIndex] = R"({"weight_map": {"w": "../../etc/passwd"}})";
@@ -433,9 +452,8 @@ TEST_CASE("pin: files that the hub's scanners warn about are pinned with one war
 TEST_CASE("pin: trouble that passes changes nothing") {
   Model model;
   const HubServer calm(model.hub());
-  int count = 0;
+  std::atomic<int> count = 0;
   const HubServer server(model.hub(), [&](const HttpRequest& request, Reply& reply) {
-    // One connection after the other: no two threads come here at once.
     switch (count++ % 5) {
       case 0:
         reply.whole(429, "text/plain", "", "Retry-After: 1\r\n");
@@ -463,6 +481,41 @@ TEST_CASE("pin: trouble that passes changes nothing") {
   REQUIRE(result.pin.has_value());
   CHECK(weights::to_text(*result.pin) == weights::to_text(*expected.pin));
   CHECK(result.waits == 16);
+}
+
+TEST_CASE("pin: a byte that changes in any one reply changes no pin unnoticed") {
+  Model model;
+  model.hub().page_size = 3;
+  const HubServer genuine(model.hub());
+  const auto truth = pin(genuine);
+  REQUIRE(truth.pin.has_value());
+  const size_t replies = genuine.requests().size();
+  base::SplitMix64 random(5);
+  size_t refused = 0;
+  for (int i = 0; i < 120; ++i) {
+    CAPTURE(i);
+    const size_t victim = random.below(replies);
+    std::atomic<size_t> number = 0;
+    const HubServer server(model.hub(), [&](const HttpRequest& request, Reply& reply) {
+      if (number++ != victim || request.method == "HEAD") return false;
+      const auto method = request.method == "POST" ? http::Method::kPost : http::Method::kGet;
+      const auto whole = http::send(method, {.url = genuine.url() + request.target, .body = request.body});
+      REQUIRE(whole.has_value());
+      std::string body = whole->body;
+      char& byte = body[random.below(body.size())];
+      byte = static_cast<char>(random.below(2) == 0 ? byte ^ (1 << random.below(7)) : '0' + random.below(10));
+      const std::string next(whole->head.header("link"));
+      reply.whole(200, "application/json", body, next.empty() ? "" : fmt::format("Link: {}\r\n", relative(next)));
+      return true;
+    });
+    const auto result = pin(server);
+    INFO(result.text());
+    if (result.pin)
+      CHECK(weights::to_text(*result.pin) == weights::to_text(*truth.pin));
+    else
+      ++refused;
+  }
+  CHECK(refused > 60);
 }
 
 TEST_CASE("pin: whatever a listing holds, it is read or refused") {
