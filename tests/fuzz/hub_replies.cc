@@ -10,7 +10,7 @@
 #include "orchestrator/hub/listing.h"
 #include "orchestrator/hub/model_id.h"
 #include "orchestrator/hub/retry.h"
-#include "orchestrator/weights/model_path.h"
+#include "orchestrator/schema/model_path.h"
 #include "tests/fuzz/require.h"
 
 namespace {
@@ -33,7 +33,7 @@ void listing(std::string_view text) {
     require(i == 0 || files[i - 1].path < files[i].path, "files are out of order");
     require(files[i].sha256.has_value() != files[i].git_blob.has_value(), "a file has not one digest");
     require(files[i].digest().size() == (files[i].sha256 ? 64 : 40), "a digest has another length");
-    require(!weights::unsafe_reason(files[i].path), "a path leaves the folder");
+    require(!schema::unsafe_reason(files[i].path), "a path leaves the folder");
     require(hub::find_file(files, files[i].path) == &files[i], "a file is not found");
   }
   for (const std::string& missing : hub::missing_numbers(files))
