@@ -9,9 +9,11 @@ if(SWEEPCTL_SANITIZE)
   # once and run once: half the time again without optimisation and without checks of undefined behaviour in the tests
   # themselves.
   string(REPLACE ",undefined" "" sweep_test_sanitize "${SWEEPCTL_SANITIZE}")
+  string(REPLACE "," "$<COMMA>" sweep_product_sanitize "${SWEEPCTL_SANITIZE}")
+  string(REPLACE "," "$<COMMA>" sweep_test_sanitize "${sweep_test_sanitize}")
   set(sweep_is_test $<BOOL:$<TARGET_PROPERTY:SWEEP_IS_TEST>>)
   target_compile_options(sweep_settings INTERFACE
-    $<IF:${sweep_is_test},-fsanitize=${sweep_test_sanitize},-fsanitize=${SWEEPCTL_SANITIZE}>
+    $<IF:${sweep_is_test},-fsanitize=${sweep_test_sanitize},-fsanitize=${sweep_product_sanitize}>
     -fno-sanitize-recover=all -fno-omit-frame-pointer $<IF:${sweep_is_test},-O0,-O1> -g1)
   target_link_options(sweep_settings INTERFACE "-fsanitize=${SWEEPCTL_SANITIZE}")
 endif()
