@@ -275,7 +275,10 @@ TEST_CASE("verify: index, shards and pin must agree on tensors and totals") {
   CHECK(findings_with(index).count("weights/path-escape") == 1);
   index = original;
   index["metadata"]["total_size"] = 1;
-  CHECK(findings_with(index) == Rules{"weights/tensor-mismatch"});
+  m.pin.index->total_size = 1;
+  CHECK(findings_with(index) == Rules{"weights/index-total"});
+  m.pin.index->total_size = original["metadata"]["total_size"];
+  CHECK(findings_with(index) == Rules{"weights/index-total", "weights/tensor-mismatch"});
   CHECK(findings_with("text") == Rules{"weights/index-malformed"});
   m.dir.write(kIndexName, original.dump(2));
   CHECK(m.verify().verified);
