@@ -112,7 +112,7 @@ TEST_CASE("capture: a cell that is not what its column says is reported at its p
 }
 
 TEST_CASE("capture: rows and headers that do not fit are refused") {
-  check_refused("", "1:1", "the file is empty");
+  CHECK(contains(parse("").findings, "gpu.csv: error: the file is empty"));
   check_refused(kHeader, "1:1", "there is no sample");
   check_refused(std::string(kHeader) + "a, b\n2026/11/03 10:00:00.000, 0, GPU-a, 1 W, 1 MHz\n", "2:1",
                 "2 cells, expected 5");

@@ -112,8 +112,10 @@ TEST_CASE("power: too few samples and gaps") {
       measured.samples(gpu) = rare;
     }
     const PowerReport live = measured.report();
-    CHECK_FALSE(live.valid());
-    CHECK(contains(live.reasons().front(), "expected at least 10"));
+    const auto reasons = live.reasons();
+    CHECK(std::any_of(reasons.begin(), reasons.end(), [](const std::string& reason) {
+      return contains(reason, "GPU 1: 1.2 samples a second inside the window, expected at least 10");
+    }));
     measured.requirements = {};
     CHECK(measured.report().valid());
     CHECK(measured.report().total_energy_j().value() == Approx(4400));
