@@ -21,11 +21,29 @@ using nlohmann::json;
 
 constexpr int64_t kIdleBytes = int64_t{2} << 30;  // what a driver keeps on an idle GPU, and some
 
-// A process that is not visible is in another PID namespace, as the engine's own are where it runs in a container.
-bool is_of_group_or_unseen(int64_t pid, pid_t group) {
-  const auto id = static_cast<pid_t>(pid);
+// The parent of a process; 0 if it has none that is visible.
+pid_t parent_of(pid_t pid) {
+  constexpr uint64_t kMostBytes = 4096;
+  const auto stat = base::read_file(fmt::format("/proc/{}/stat", pid), kMostBytes);
+  if (!stat) return 0;
+  // "PID (name) S PPID ...", where the name may hold anything.
+  const size_t name_end = stat->rfind(')');
+  constexpr size_t kStateLength = 4;
+  if (name_end == std::string::npos || name_end + kStateLength >= stat->size()) return 0;
+  return static_cast<pid_t>(std::strtol(stat->c_str() + name_end + kStateLength, nullptr, 10));
+}
+
+// Whether the engine, which leads its group, or a process below it is meant. A process that is not visible is in
+// another PID namespace, as the engine's own are where it runs in a container.
+bool is_engine_or_unseen(int64_t pid, pid_t engine) {
+  auto id = static_cast<pid_t>(pid);
   if (::kill(id, 0) != 0 && errno == ESRCH) return true;
-  return ::getpgid(id) == group;
+  constexpr int kMostLevels = 64;
+  for (int level = 0; level < kMostLevels && id > 0; ++level) {
+    if (id == engine || ::getpgid(id) == engine) return true;
+    id = parent_of(id);
+  }
+  return false;
 }
 
 json occupancy_json(const std::vector<telemetry::Occupancy>& list) {
@@ -121,9 +139,9 @@ PowerRecording::PowerRecording(const plan::Job& job, bool launched_here, const s
     reason_ = before.error().message;
 }
 
-void PowerRecording::start(pid_t engine_group) {
+void PowerRecording::start(pid_t engine) {
   if (!reason_.empty()) return;
-  options_.is_own = [engine_group](int64_t pid) { return is_of_group_or_unseen(pid, engine_group); };
+  options_.is_own = [engine](int64_t pid) { return is_engine_or_unseen(pid, engine); };
   auto started = telemetry::Sampler::start(options_);
   if (started)
     sampler_ = std::move(*started);

@@ -22,8 +22,8 @@ class PowerRecording {
   // Looks at the GPUs before the engine is launched. `launched_here` is false for a server that someone else runs.
   PowerRecording(const plan::Job& job, bool launched_here, const std::string& library = telemetry::kNvmlLibrary);
 
-  // Samples from now on; processes of the group `engine_group` are the engine's.
-  void start(pid_t engine_group);
+  // Samples from now on. `engine` leads the engine's process group; it, its group and what they started are its own.
+  void start(pid_t engine);
 
   // Writes power.csv into the run folder and gives what measurement.json says about it:
   // {"recorded":bool,"reason":text|null,"file","driver","gpus":[{index,uuid,name}],"instant_power","problems":[],

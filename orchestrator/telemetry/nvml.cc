@@ -51,6 +51,7 @@ struct FieldValue {
 };
 static_assert(sizeof(ProcessInfo) == 24 && sizeof(FieldValue) == 40);
 constexpr int kTypeUnsigned = 1;
+constexpr int kTypeUnsignedLongLong = 3;
 
 constexpr double kMilliwattsPerWatt = 1000;
 constexpr double kMillijoulesPerJoule = 1000;
@@ -181,8 +182,10 @@ std::optional<double> Nvml::power_w(size_t gpu, std::string& problem) {
   if (instant_[gpu]) {
     FieldValue field{.field = kFieldPowerInstant};
     const Status status = library_->fields(handles_[gpu], 1, &field);
-    if (status == kSuccess && field.status == kSuccess && field.type == kTypeUnsigned)
-      return field.value.integer / kMilliwattsPerWatt;
+    if (status == kSuccess && field.status == kSuccess) {
+      if (field.type == kTypeUnsigned) return field.value.integer / kMilliwattsPerWatt;
+      if (field.type == kTypeUnsignedLongLong) return static_cast<double>(field.value.wide) / kMilliwattsPerWatt;
+    }
   }
   unsigned milliwatts = 0;
   const Status status = library_->power(handles_[gpu], &milliwatts);

@@ -89,7 +89,7 @@ TEST_CASE("result rows: stated figures per GPU are held against the row") {
   const Checked wrong = check(R"({"tp": 8, "output_throughput": 80, "output_tput_per_gpu": 80})");
   INFO(wrong.findings);
   CHECK(
-      contains(wrong.findings, "rows.json:1:62: error: \"[0]\": \"output_tput_per_gpu\" is 80, expected 80 / 8 GPUs"));
+      contains(wrong.findings, "rows.json:1:59: error: \"[0]\": \"output_tput_per_gpu\" is 80, expected 80 / 8 GPUs"));
   CHECK(contains(wrong.findings, "[result/per-gpu]"));
   const Checked decode =
       check(R"({"prefill_tp": 8, "decode_tp": 8, "output_throughput": 80, "output_tput_per_gpu": 10})");
