@@ -26,7 +26,8 @@ struct DecodeLogOptions {
   std::optional<int64_t> draft_tokens;
 };
 
-constexpr size_t kMostShown = 20;  // lines of the log in findings
+constexpr size_t kMostFindings = 20;   // lines of the log
+constexpr size_t kMostWindows = 1000;  // in the document; all of them are counted
 
 diag::Result<std::optional<engine::LogTime>> time_of(const std::string& text, std::string_view option) {
   if (text.empty()) return std::optional<engine::LogTime>();
@@ -64,18 +65,20 @@ int64_t draws_of(const DecodeLogOptions& options, const engine::DecodeLog& log, 
 
 nlohmann::json windows_json(const engine::DecodeLog& log) {
   nlohmann::json list = nlohmann::json::array();
-  for (const engine::DecodeWindow& window : log.windows)
+  for (size_t i = 0; i < std::min(log.windows.size(), kMostWindows); ++i) {
+    const engine::DecodeWindow& window = log.windows[i];
     list.push_back({{"line", window.line},
                     {"acceptance_length", window.acceptance_length},
                     {"steps", optional_json(window.steps)},
                     {"accepted", optional_json(window.accepted)},
                     {"drafted", optional_json(window.drafted)}});
+  }
   return list;
 }
 
-nlohmann::json lines_json(const std::vector<engine::LogLine>& lines) {
+nlohmann::json lines_json(const engine::LogLines& lines) {
   nlohmann::json list = nlohmann::json::array();
-  for (const engine::LogLine& line : lines) list.push_back({{"line", line.line}, {"text", line.text}});
+  for (const engine::LogLine& line : lines.first) list.push_back({{"line", line.line}, {"text", line.text}});
   return list;
 }
 
@@ -105,9 +108,9 @@ void describe(const DecodeLogOptions& options, const engine::DecodeLog& log, con
       {"target", optional_json(options.target)},
       {"within", options.within},
       {"tolerance", half_width},
-      {"jit_lines_in_window", log.compile_lines.size()},
+      {"jit_lines_in_window", log.compile_lines.count},
       {"jit_lines", lines_json(log.compile_lines)},
-      {"error_lines_in_window", log.error_lines.size()},
+      {"error_lines_in_window", log.error_lines.count},
       {"prompt_tokens_computed", optional_json(log.new_tokens)},
       {"prompt_tokens_cached", optional_json(log.cached_tokens)},
       {"since_start", log.since_start},
@@ -122,7 +125,7 @@ void describe(const DecodeLogOptions& options, const engine::DecodeLog& log, con
                       {"steps", shown(summary.steps), "of single requests"},
                       {"drafted", shown(drafted), "tokens"},
                       {"accepted", shown(accepted), "draft tokens"},
-                      {"compile lines", fmt::format("{}", log.compile_lines.size()), "inside the interval"}};
+                      {"compile lines", fmt::format("{}", log.compile_lines.count), "inside the interval"}};
   if (options.target)
     inspection.table.push_back(
         {"tolerance", fmt::format("{:.3f}", half_width),
@@ -153,18 +156,12 @@ void add_findings(const DecodeLogOptions& options, const engine::DecodeLog& log,
     inspection.findings.add(
         diag::make_at(rule, {.file = options.file, .line = line}, std::move(message), std::move(help)));
   };
-  for (size_t i = 0; i < std::min(log.error_lines.size(), kMostShown); ++i)
-    add(diag::rule::engine_log_error, log.error_lines[i].line,
-        fmt::format("inside the measured interval: {}", log.error_lines[i].text), "look into the engine's log");
+  for (size_t i = 0; i < std::min(log.error_lines.first.size(), kMostFindings); ++i)
+    add(diag::rule::engine_log_error, log.error_lines.first[i].line,
+        fmt::format("inside the measured interval: {}", log.error_lines.first[i].text), "look into the engine's log");
   if (log.windows.empty() && !log.looks_like.empty())
     add(diag::rule::engine_no_counters, 0, fmt::format("the log has no windows of \"{}\"", options.engine),
         fmt::format("it holds those of another: --engine {}", log.looks_like));
-}
-
-std::vector<std::string> texts_of(const std::vector<engine::LogLine>& lines) {
-  std::vector<std::string> texts;
-  for (const engine::LogLine& line : lines) texts.push_back(fmt::format("line {}: {}", line.line, line.text));
-  return texts;
 }
 
 ExitCode inspect_decode_log(const Context& context, const DecodeLogOptions& options) {
@@ -191,7 +188,12 @@ ExitCode inspect_decode_log(const Context& context, const DecodeLogOptions& opti
   add_findings(options, *log, inspection);
   const auto prompt =
       log->cached_tokens ? std::optional(*log->cached_tokens + log->new_tokens.value_or(0)) : std::nullopt;
-  if (!log->compile_lines.empty()) inspection.lines[diag::rule::judge_jit] = log->compile_lines.front().line;
+  std::string first_compile_line;
+  if (log->compile_lines.count != 0) {
+    const engine::LogLine& first = log->compile_lines.first.front();
+    inspection.lines[diag::rule::judge_jit] = first.line;
+    first_compile_line = fmt::format("line {}: {}", first.line, first.text);
+  }
   if (!log->windows.empty()) inspection.lines[diag::rule::judge_dead_draft] = log->windows.front().line;
   inspection.verdict.conditions = {
       judge::acceptance_near(realised, asked),
@@ -199,7 +201,8 @@ ExitCode inspect_decode_log(const Context& context, const DecodeLogOptions& opti
                           .accepted = summary.accepted ? summary.accepted : log->unassigned_accepted,
                           .length = summary.max},
                          asked),
-      judge::cache_cold(log->cached_tokens, prompt), judge::nothing_compiled(texts_of(log->compile_lines))};
+      judge::cache_cold(log->cached_tokens, prompt),
+      judge::nothing_compiled(log->compile_lines.count, first_compile_line)};
   return conclude(context, std::move(inspection));
 }
 

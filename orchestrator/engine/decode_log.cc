@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "orchestrator/base/check.h"
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/utf8.h"
 #include "orchestrator/diag/rules/engine.h"
@@ -37,149 +38,161 @@ std::string printable(std::string_view line) {
   return line.size() > kMostShown ? text + "..." : text;
 }
 
-// A line that says something, and when.
-struct Event {
-  uint32_t line = 0;
-  std::optional<int64_t> ns;
-  std::string_view text;
-  std::optional<DecodeWindow> window;
-  std::string problem;
-  std::optional<int64_t> new_tokens;
-  std::optional<int64_t> cached_tokens;
-  bool compiles = false;
-  bool fails = false;
+// Calls `take` with each line and its number, from 1.
+template <class Take>
+diag::Result<base::Done> each_line(std::string_view text, const Take& take) {
+  for (uint32_t number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (auto taken = take(line, number); !taken) return taken;
+  }
+  return base::Done{};
+}
+
+// The log's clock, advanced by the times of its lines. A line without one was written when the last one with one was.
+class LogClock {
+ public:
+  explicit LogClock(bool has_years) : has_years_(has_years) {}
+
+  void advance(std::optional<LogTime> time);
+  const std::optional<LogTime>& now() const { return now_; }
+
+ private:
+  bool has_years_;
+  int year_ = kYearless;
+  std::optional<LogTime> now_;
 };
+
+void LogClock::advance(std::optional<LogTime> time) {
+  if (!time) return;
+  if (has_years_) {
+    if (!time->year) return;  // of a library that writes other times into the same log
+  } else {
+    if (now_ && time->day.value_or(0) - now_->day.value_or(0) < kAYearBack) ++year_;
+    time->year = year_;
+  }
+  now_ = time;
+}
 
 class LogReader {
  public:
   explicit LogReader(const LogSource& source) : source_(source) {}
 
+  // Twice through the text: an interval can be placed only once the log's days are known, and nothing that a log holds
+  // needs to be kept until then.
   diag::Result<DecodeLog> read(const LogInterval& interval);
 
  private:
-  void take_line(std::string_view line, uint32_t number);
-  void advance_clock(LogTime time);
+  LogClock clock() const { return LogClock(source_.engine != "vllm"); }
+  void look_through();
   // Where an end of the interval lies on the log's clock.
-  diag::Result<int64_t> place(LogTime time, std::string_view option) const;
-  diag::Result<base::Done> take_event(const Event& event);
+  diag::Result<std::optional<int64_t>> place(std::optional<LogTime> time, std::string_view option) const;
+  bool is_inside(const ParsedLine& parsed, const std::optional<LogTime>& now, uint32_t number) const;
+  diag::Result<base::Done> take_line(std::string_view line, uint32_t number, LogClock& clock);
+  diag::Result<base::Done> take_window(ParsedLine& parsed, std::string_view line, uint32_t number);
 
   const LogSource& source_;
   DecodeLog log_;
-  std::vector<Event> events_;
-  std::optional<int64_t> now_ns_;  // a line without a time was written when the last one with a time was
   std::optional<LogTime> first_;
   std::optional<LogTime> last_;
-  int year_ = kYearless;
+  std::optional<int64_t> from_;
+  std::optional<int64_t> to_;
 };
 
-void LogReader::advance_clock(LogTime time) {
-  if (source_.engine == "vllm") {
-    if (last_ && last_->day && time.day && *time.day - *last_->day < kAYearBack) ++year_;
-    time.year = year_;
-  } else if (!time.year) {
-    return;  // of a library that writes other times into the same log
-  }
-  now_ns_ = time.ns();
-  if (!first_) first_ = time;
-  last_ = time;
+void LogReader::look_through() {
+  LogClock running = clock();
+  const auto looked = each_line(source_.text, [&](std::string_view line, uint32_t number) -> diag::Result<base::Done> {
+    // The bundled engine's lines have their times inside their documents.
+    running.advance(source_.engine == "embedded" ? parse_log_line(line, source_.engine).time : time_in_line(line));
+    if (!first_) first_ = running.now();
+    if (tells_of_readiness(line)) log_.ready_line = number;
+    return base::Done{};
+  });
+  SWEEPCTL_CHECK(looked.has_value());
+  last_ = running.now();
+  log_.has_times = first_.has_value();
 }
 
-void LogReader::take_line(std::string_view line, uint32_t number) {
-  ParsedLine parsed = parse_log_line(line, source_.engine);
-  if (parsed.time) advance_clock(*parsed.time);
-  if (parsed.ready) log_.ready_line = number;
-  if (parsed.draft_tokens) log_.draft_tokens = parsed.draft_tokens;
-  if (parsed.steps_per_window) log_.steps_per_window = parsed.steps_per_window;
-  if (parsed.forced_length) log_.forced_length = parsed.forced_length;
-  Event event{.line = number,
-              .ns = now_ns_,
-              .text = line,
-              .window = std::move(parsed.window),
-              .problem = std::move(parsed.problem),
-              .new_tokens = parsed.new_tokens,
-              .cached_tokens = parsed.cached_tokens,
-              .compiles = tells_of_compilation(line),
-              .fails = tells_of_an_error(line)};
-  if (event.window) {
-    event.window->line = number;
-    if (!event.window->end_ns) event.window->end_ns = now_ns_;
-  }
-  if (event.window || !event.problem.empty() || event.new_tokens || event.cached_tokens || event.compiles ||
-      event.fails)
-    events_.push_back(std::move(event));
-}
-
-diag::Result<int64_t> LogReader::place(LogTime time, std::string_view option) const {
+diag::Result<std::optional<int64_t>> LogReader::place(std::optional<LogTime> time, std::string_view option) const {
+  if (!time) return std::optional<int64_t>();
   const auto fail = [&](std::string message, std::string help) {
     return malformed(source_, 0, std::move(message), std::move(help));
   };
   if (!first_)
     return fail(fmt::format("no line has a time, so that {} cannot be applied", option),
                 "leave it out: then all of the log counts");
-  if (time.utc && source_.engine != "embedded")
+  if (time->utc && source_.engine != "embedded")
     return fail(fmt::format("the log's clock has no zone, so that {} in Unix time cannot be applied", option),
                 "give the time as the log writes it");
-  if (!time.day) {
+  if (!time->day) {
     if (first_->day != last_->day || first_->year != last_->year)
       return fail(fmt::format("{} has no date, and the log covers more than a day", option),
                   "give the date, too, as the log writes it");
-    time.day = first_->day;
-    time.year = first_->year;
+    time->day = first_->day;
+    time->year = first_->year;
   }
-  if (source_.engine == "vllm" || !time.year) time.year = first_->year;
-  return time.ns();
+  if (source_.engine == "vllm" || !time->year) time->year = first_->year;
+  return std::optional(time->ns());
 }
 
-diag::Result<base::Done> LogReader::take_event(const Event& event) {
-  const int64_t most = log_.draft_tokens.value_or(0) + 1;
-  if (!event.problem.empty())
-    return malformed(source_, event.line, fmt::format("{}: {}", event.problem, printable(event.text)),
+bool LogReader::is_inside(const ParsedLine& parsed, const std::optional<LogTime>& now, uint32_t number) const {
+  const std::optional<int64_t> written = now ? std::optional(now->ns()) : std::nullopt;
+  const auto begin = parsed.window && parsed.window->begin_ns ? parsed.window->begin_ns : written;
+  if (from_ ? !begin || *begin < *from_ : log_.ready_line && number < *log_.ready_line) return false;
+  return !to_ || !written || *written <= *to_;
+}
+
+diag::Result<base::Done> LogReader::take_window(ParsedLine& parsed, std::string_view line, uint32_t number) {
+  if (!parsed.problem.empty())
+    return malformed(source_, number, fmt::format("{}: {}", parsed.problem, printable(line)),
                      "the log was cut or edited, or lines of several processes ran into one another");
-  if (event.window) {
-    if (log_.draft_tokens && event.window->acceptance_length > static_cast<double>(most) + 0.005)
-      return malformed(source_, event.line,
-                       fmt::format("an acceptance length of {:.2f} with {} draft tokens, of which at most {} can be "
-                                   "committed: {}",
-                                   event.window->acceptance_length, *log_.draft_tokens, most, printable(event.text)),
-                       "the log holds lines of another run, or was edited");
-    log_.windows.push_back(*event.window);
-  }
-  if (event.new_tokens) log_.new_tokens = log_.new_tokens.value_or(0) + *event.new_tokens;
-  if (event.cached_tokens) log_.cached_tokens = log_.cached_tokens.value_or(0) + *event.cached_tokens;
-  if (event.compiles) log_.compile_lines.push_back({event.line, printable(event.text)});
-  if (event.fails) log_.error_lines.push_back({event.line, printable(event.text)});
+  constexpr double kPrintedRounding = 0.005;
+  const int64_t most = log_.draft_tokens.value_or(0) + 1;
+  if (log_.draft_tokens && parsed.window->acceptance_length > static_cast<double>(most) + kPrintedRounding)
+    return malformed(source_, number,
+                     fmt::format("an acceptance length of {:.2f} with {} draft tokens, of which at most {} can be "
+                                 "committed: {}",
+                                 parsed.window->acceptance_length, *log_.draft_tokens, most, printable(line)),
+                     "the log holds lines of another run, or was edited");
+  parsed.window->line = number;
+  log_.windows.push_back(std::move(*parsed.window));
   return base::Done{};
 }
 
+diag::Result<base::Done> LogReader::take_line(std::string_view line, uint32_t number, LogClock& running) {
+  ParsedLine parsed = parse_log_line(line, source_.engine);
+  running.advance(parsed.time);
+  if (parsed.draft_tokens) log_.draft_tokens = parsed.draft_tokens;
+  if (parsed.steps_per_window) log_.steps_per_window = parsed.steps_per_window;
+  if (parsed.forced_length) log_.forced_length = parsed.forced_length;
+  if (!is_inside(parsed, running.now(), number)) {
+    if (parsed.window) ++log_.windows_outside;
+    return base::Done{};
+  }
+  const auto keep = [&](LogLines& lines) {
+    if (++lines.count <= kMostLogLines) lines.first.push_back({number, printable(line)});
+  };
+  if (tells_of_compilation(line)) keep(log_.compile_lines);
+  if (tells_of_an_error(line)) keep(log_.error_lines);
+  if (parsed.new_tokens) log_.new_tokens = log_.new_tokens.value_or(0) + *parsed.new_tokens;
+  if (parsed.cached_tokens) log_.cached_tokens = log_.cached_tokens.value_or(0) + *parsed.cached_tokens;
+  if (!parsed.window && parsed.problem.empty()) return base::Done{};
+  if (parsed.window && !parsed.window->end_ns && running.now()) parsed.window->end_ns = running.now()->ns();
+  return take_window(parsed, line, number);
+}
+
 diag::Result<DecodeLog> LogReader::read(const LogInterval& interval) {
-  std::string_view rest = source_.text;
-  for (uint32_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    take_line(line, number);
-  }
-  log_.has_times = first_.has_value();
-  std::optional<int64_t> from, to;
-  if (interval.from) {
-    const auto placed = place(*interval.from, "--from");
-    if (!placed) return diag::fail(placed.error());
-    from = *placed;
-  }
-  if (interval.to) {
-    const auto placed = place(*interval.to, "--to");
-    if (!placed) return diag::fail(placed.error());
-    to = *placed;
-  }
-  for (const Event& event : events_) {
-    const std::optional<int64_t> begin = event.window && event.window->begin_ns ? event.window->begin_ns : event.ns;
-    const bool early = from ? !begin || *begin < *from : log_.ready_line && event.line < *log_.ready_line;
-    const bool late = to && event.ns && *event.ns > *to;
-    if (early || late) {
-      if (event.window) ++log_.windows_outside;
-      continue;
-    }
-    if (const auto taken = take_event(event); !taken) return diag::fail(taken.error());
-  }
+  look_through();
+  const auto from = place(interval.from, "--from");
+  if (!from) return diag::fail(from.error());
+  const auto to = place(interval.to, "--to");
+  if (!to) return diag::fail(to.error());
+  from_ = *from;
+  to_ = *to;
+  LogClock running = clock();
+  const auto taken =
+      each_line(source_.text, [&](std::string_view line, uint32_t number) { return take_line(line, number, running); });
+  if (!taken) return diag::fail(taken.error());
   if (log_.windows.empty() && log_.windows_outside == 0)
     for (const auto& [mark, engine] : kMarks)
       if (source_.engine != engine && source_.text.find(mark) != std::string_view::npos) log_.looks_like = engine;
@@ -262,15 +275,15 @@ std::vector<DecodeWindow> read_windows(const std::filesystem::path& log, int64_t
   std::vector<DecodeWindow> windows;
   const auto text = base::read_file(log, kMostLogBytes);
   if (!text) return windows;
-  std::string_view rest = *text;
-  for (uint32_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  const auto read = each_line(*text, [&](std::string_view line, uint32_t number) -> diag::Result<base::Done> {
     ParsedLine parsed = parse_log_line(line, "embedded");
-    if (!parsed.window || *parsed.window->begin_ns < begin_unix_ns || *parsed.window->end_ns > end_unix_ns) continue;
+    if (!parsed.window || *parsed.window->begin_ns < begin_unix_ns || *parsed.window->end_ns > end_unix_ns)
+      return base::Done{};
     parsed.window->line = number;
     windows.push_back(std::move(*parsed.window));
-  }
+    return base::Done{};
+  });
+  SWEEPCTL_CHECK(read.has_value());
   return windows;
 }
 

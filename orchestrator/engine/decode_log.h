@@ -38,11 +38,18 @@ struct LogLine {
   std::string text;  // shortened, printable
 };
 
+// The first of them, and how many there are.
+inline constexpr size_t kMostLogLines = 100;
+struct LogLines {
+  std::vector<LogLine> first;
+  size_t count = 0;
+};
+
 struct DecodeLog {
   std::vector<DecodeWindow> windows;        // inside the interval
   int64_t windows_outside = 0;              // before or after it
-  std::vector<LogLine> compile_lines;       // inside the interval
-  std::vector<LogLine> error_lines;         // likewise
+  LogLines compile_lines;                   // inside the interval
+  LogLines error_lines;                     // likewise
   std::optional<int64_t> new_tokens;        // of prompts, computed inside the interval
   std::optional<int64_t> cached_tokens;     // of prompts, not computed
   std::optional<int64_t> draft_tokens;      // per step, as the log says
@@ -69,7 +76,7 @@ struct LogSource {
   std::string engine;  // as in counter_names()
 };
 
-inline constexpr uint64_t kMostLogBytes = uint64_t{512} << 20;
+inline constexpr uint64_t kMostLogBytes = uint64_t{256} << 20;
 inline constexpr int64_t kUsualStepsPerWindow = 40;  // SGLang's --decode-log-interval
 
 // Fails (engine/malformed-log) for a window inside the interval that cannot be, for a document that is not the

@@ -196,7 +196,6 @@ ParsedLine parse_log_line(std::string_view line, std::string_view engine) {
   if (engine == "atom") parse_atom(line, parsed);
   if (engine == "embedded") parse_embedded(line, parsed);
   if (!parsed.time) parsed.time = time_in_line(line);
-  parsed.ready = has_any(line, kReady);
   return parsed;
 }
 
@@ -207,6 +206,10 @@ bool tells_of_compilation(std::string_view line) {
 
 bool tells_of_an_error(std::string_view line) {
   return has_any(line, kErrors);
+}
+
+bool tells_of_readiness(std::string_view line) {
+  return has_any(line, kReady);
 }
 
 }  // namespace sweep::engine

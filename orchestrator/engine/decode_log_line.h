@@ -19,7 +19,6 @@ struct ParsedLine {
   std::optional<int64_t> steps_per_window;
   std::optional<double> forced_length;
   std::optional<LogTime> time;  // of the line
-  bool ready = false;
 };
 
 ParsedLine parse_log_line(std::string_view line, std::string_view engine);
@@ -27,5 +26,7 @@ ParsedLine parse_log_line(std::string_view line, std::string_view engine);
 // Lines of any engine and of the libraries in it, which all write into the same log.
 bool tells_of_compilation(std::string_view line);
 bool tells_of_an_error(std::string_view line);
+// The engine takes requests from here on.
+bool tells_of_readiness(std::string_view line);
 
 }  // namespace sweep::engine

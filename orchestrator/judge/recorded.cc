@@ -90,15 +90,15 @@ Condition cache_cold(const std::optional<int64_t>& cached, const std::optional<i
   return condition;
 }
 
-Condition nothing_compiled(const std::vector<std::string>& lines) {
+Condition nothing_compiled(size_t lines, const std::string& first) {
   Condition condition{.rule = rule::judge_jit, .outcome = Outcome::kPassed};
-  if (lines.empty()) {
+  if (lines == 0) {
     condition.text = "no line tells of compilation inside the measured interval";
     return condition;
   }
   condition.outcome = Outcome::kFailed;
-  condition.text = fmt::format("{} {} of compilation inside the measured interval: {}", lines.size(),
-                               lines.size() == 1 ? "line tells" : "lines tell", lines.front());
+  condition.text = fmt::format("{} {} of compilation inside the measured interval: {}", lines,
+                               lines == 1 ? "line tells" : "lines tell", first);
   return condition;
 }
 

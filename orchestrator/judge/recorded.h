@@ -45,7 +45,7 @@ Condition draft_alive(const Drafting& drafting, const AskedAcceptance& asked);
 
 Condition cache_cold(const std::optional<int64_t>& cached, const std::optional<int64_t>& looked_up);
 
-// `lines` are those of the log that tell of compilation, with their numbers.
-Condition nothing_compiled(const std::vector<std::string>& lines);
+// `lines` of the log tell of compilation; `first` is the first of them, with its number.
+Condition nothing_compiled(size_t lines, const std::string& first);
 
 }  // namespace sweep::judge

@@ -132,16 +132,24 @@ TEST_CASE(
       "Traceback (most recent call last):\n" +
       sglang("11:00:24", "5.71") + "[2026-11-03 11:00:40 TP0] DeepGEMM JIT code generation <gemm>\n";
   const DecodeLog inside = log_of(text, "sglang", {.from = "11:00:20", .to = "11:00:30"});
-  REQUIRE(inside.compile_lines.size() == 2);
-  CHECK(inside.compile_lines[0].line == 5);
-  CHECK(inside.compile_lines[1].line == 7);
-  REQUIRE(inside.error_lines.size() == 1);
-  CHECK(inside.error_lines[0].line == 8);
+  REQUIRE(inside.compile_lines.count == 2);
+  CHECK(inside.compile_lines.first[0].line == 5);
+  CHECK(inside.compile_lines.first[1].line == 7);
+  REQUIRE(inside.error_lines.count == 1);
+  CHECK(inside.error_lines.first[0].line == 8);
   CHECK(inside.new_tokens == 8192);
   CHECK(inside.cached_tokens == 64);
   const DecodeLog after_ready = log_of(text, "sglang");
   CHECK(after_ready.ready_line == 2);
-  CHECK(after_ready.compile_lines.size() == 4);
+  CHECK(after_ready.compile_lines.count == 4);
+}
+
+TEST_CASE("decode log: of many lines about compilation the first are kept, and all are counted") {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "JIT compilation\n";
+  const DecodeLog log = log_of(text, "vllm");
+  CHECK(log.compile_lines.count == 1000);
+  CHECK(log.compile_lines.first.size() == engine::kMostLogLines);
 }
 
 TEST_CASE("decode log: an interval must fit the log's clock") {
@@ -194,8 +202,8 @@ TEST_CASE("decode log: bytes that are no text neither end up in messages nor end
                            std::string(1 << 16, '\xf0');
   const DecodeLog log = log_of(text, "sglang");
   CHECK(log.windows.size() == 1);
-  REQUIRE(log.compile_lines.size() == 1);
-  CHECK(log.compile_lines[0].text == "[2026-11-03 10:00:00] JIT compil \xEF\xBF\xBD");
+  REQUIRE(log.compile_lines.count == 1);
+  CHECK(log.compile_lines.first[0].text == "[2026-11-03 10:00:00] JIT compil \xEF\xBF\xBD");
 }
 
 TEST_CASE("decode log: the samples of engines say what their description says") {
@@ -209,11 +217,11 @@ TEST_CASE("decode log: the samples of engines say what their description says") 
   CHECK(requests.steps_per_window == 40);
   CHECK(requests.new_tokens == 81920);
   CHECK(requests.cached_tokens == 0);
-  CHECK(requests.compile_lines.empty());
+  CHECK(requests.compile_lines.count == 0);
   const DecodeLog all = log_of(sample("sglang_decode.log"), "sglang");
   CHECK(all.windows.size() == 16);  // two warm-ups, ten requests, four of five other dialects
   CHECK(all.cached_tokens == 513);
-  CHECK(all.compile_lines.empty());
+  CHECK(all.compile_lines.count == 0);
 
   const DecodeLog vllm_log = log_of(sample("vllm_engine.log"), "vllm");
   const WindowSummary summary = engine::summarise(vllm_log.windows);

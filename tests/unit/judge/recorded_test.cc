@@ -54,8 +54,8 @@ TEST_CASE("recorded: more than one in a hundred prompt tokens from the cache is 
 }
 
 TEST_CASE("recorded: one line about compilation is enough") {
-  CHECK(judge::nothing_compiled({}).outcome == Outcome::kPassed);
-  const auto failed = judge::nothing_compiled({"line 3: JIT", "line 4: JIT"});
+  CHECK(judge::nothing_compiled(0, {}).outcome == Outcome::kPassed);
+  const auto failed = judge::nothing_compiled(2, "line 3: JIT");
   CHECK(failed.outcome == Outcome::kFailed);
   CHECK(contains(failed.text, "2 lines tell of compilation inside the measured interval: line 3: JIT"));
 }
