@@ -185,6 +185,7 @@ ChunkServer::ChunkServer(const Schedule& schedule, std::vector<uint64_t> seeds)
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::prctl(PR_SET_TIMERSLACK, 1UL);
+    ::prctl(PR_SET_NAME, "chunk-server");
     Process(schedule_, listener, seeds_, stamps_).serve();
   }
   ::close(listener);
