@@ -33,6 +33,7 @@ constexpr auto kCodes = std::to_array<std::pair<std::string_view, ExitCode>>({
     {"kernels/gate-failed", ExitCode::kGateFailed},
     {"kernels/unknown-arch", ExitCode::kUsage},
     {"judge/", ExitCode::kInvalid},
+    {"power/unavailable", ExitCode::kCouldNotRun},
     {"file/unwritable", ExitCode::kCouldNotRun},
     {"weights/unreadable", ExitCode::kCouldNotRun},
     {"cli/no-checkout", ExitCode::kCouldNotRun},

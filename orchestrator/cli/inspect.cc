@@ -10,6 +10,8 @@ void add_inspect(CLI::App& app, Action& action) {
   add_inspect_sse(*command, action);
   add_inspect_metrics(*command, action);
   add_inspect_decode_log(*command, action);
+  add_inspect_power(*command, action);
+  add_inspect_result(*command, action);
 }
 
 }  // namespace sweep::cli

@@ -203,8 +203,9 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--engine-url", arguments->engine_url, "Measure a server that is already up")->type_name("URL");
   command->add_option("--weights", arguments->weights, "Folder of the staged weights")->type_name("DIR");
   command
-      ->add_option("--weights-report", arguments->weights_reports,
-                   "Report of another host that takes part: its weights must be those of this host (may be repeated)")
+      ->add_option(
+          "--weights-report", arguments->weights_reports,
+          "Report of `weights verify` on another host of the run: its weights must be the same (may be repeated)")
       ->type_name("REPORT")
       ->allow_extra_args(false);
   command->add_option("--seed", arguments->seed, "Of prompts, engine and gate cases")->type_name("N");

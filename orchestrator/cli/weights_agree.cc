@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,16 +17,25 @@ namespace sweep::cli {
 namespace {
 
 constexpr size_t kRevisionShown = 12;
+constexpr size_t kMostRows = 32;
 
+// Of many hosts only those that do not agree.
 std::string table_text(const weights::Agreement& agreement, const std::vector<weights::HostReport>& reports) {
   report::Table table{{{"host"}, {"files", true}, {"bytes", true}, {"revision"}, {"verdict"}}, {}};
   for (size_t i = 0; i < reports.size(); ++i) {
+    const bool agrees = agreement.verdicts[i] == weights::HostVerdict::kAgrees;
+    if (reports.size() > kMostRows && (agrees || table.rows.size() == kMostRows)) continue;
     const weights::PinnedTotal total = weights::pinned_total(reports[i].report);
     table.rows.push_back({reports[i].host, std::to_string(total.files), std::to_string(total.bytes),
                           reports[i].report.revision.substr(0, kRevisionShown),
                           std::string(weights::host_verdict_name(agreement.verdicts[i]))});
   }
-  return report::render(table, report::TableStyle::kText);
+  std::string text = report::render(table, report::TableStyle::kText);
+  if (const size_t more = reports.size() - table.rows.size(); more != 0)
+    text +=
+        fmt::format("  {}{} hosts, {} of them agree\n", more, table.rows.empty() ? "" : " more",
+                    std::count(agreement.verdicts.begin(), agreement.verdicts.end(), weights::HostVerdict::kAgrees));
+  return text;
 }
 
 // "config 2, tokenizer 3, index 1, shard 48"
@@ -82,7 +92,7 @@ void add_weights_agree(CLI::App& weights_command, Action& action) {
       "agree", "Compare the reports of several hosts: all verified, and the same bytes on each");
   command
       ->add_option("reports", *names,
-                   "One for each host: what `sweepctl weights verify --format json` printed, or the folder of a run")
+                   "One for each host: what `sweepctl weights verify --report` wrote, or the folder of a run")
       ->required()
       ->type_name("REPORT");
   command->callback([names, &action] { action = [names](Context& context) { return agree(context, *names); }; });

@@ -73,9 +73,10 @@ ExitCode verify(const Context& context, const VerifyOptions& options) {
     return fail(context, diag::make(diag::rule::cli_usage, "--resume continues a report, and none is named",
                                     "name it with --report FILE"));
   diag::Diagnostics diagnostics;
-  const auto pin = weights::read_pin(options.pin, diagnostics);
+  diag::SourceMap sources;
+  const auto pin = weights::read_pin(options.pin, diagnostics, &sources);
   if (!pin) {
-    context.console.report(diagnostics, {});
+    context.console.report(diagnostics, sources);
     return ExitCode::kProblems;
   }
   const auto known = known_before(options, *pin);

@@ -97,15 +97,7 @@ void Transfer::configure() {
     // libcurl would otherwise wait up to a second for permission to send a larger body.
     add_header_line("Expect:");
   }
-  for (const std::vector<Header>* headers : {&request_.headers, &request_.credentials})
-    for (const Header& header : *headers) {
-      if (has_control(header.name) || has_control(header.value) ||
-          !add_header_line(header.name + ": " + header.value)) {
-        rejected_ = diag::make(diag::rule::http_bad_url,
-                               fmt::format("{}: header \"{}\" holds a line break", subject(), trim(header.name)));
-        return;
-      }
-    }
+  if (!add_headers(request_.headers) || !add_headers(request_.credentials)) return;
   set(easy_, CURLOPT_HTTPHEADER, header_list_);
 }
 
@@ -142,6 +134,17 @@ void Transfer::configure_authorities() {
   } else if (trusted->file) {
     set(easy_, CURLOPT_CAINFO, trusted->file->c_str());
   }
+}
+
+bool Transfer::add_headers(const std::vector<Header>& headers) {
+  for (const Header& header : headers) {
+    if (!has_control(header.name) && !has_control(header.value) && add_header_line(header.name + ": " + header.value))
+      continue;
+    rejected_ = diag::make(diag::rule::http_bad_url,
+                           fmt::format("{}: header \"{}\" holds a line break", subject(), trim(header.name)));
+    return false;
+  }
+  return true;
 }
 
 bool Transfer::add_header_line(const std::string& line) {
@@ -247,6 +250,11 @@ diag::Diagnostic Transfer::connect_failure(std::string_view detail) const {
   return diag::make(diag::rule::http_connect_failed, fmt::format("{}: {}", subject(), detail), std::move(help));
 }
 
+diag::Diagnostic Transfer::unusable_proxy(std::string_view detail) const {
+  return diag::make(diag::rule::http_proxy, fmt::format("{}: {}", subject(), detail),
+                    "a proxy is written like http://HOST:PORT");
+}
+
 const char* Transfer::proxy_variable() const {
   if (loopback_) return nullptr;
   // Those that libcurl reads. It ignores HTTP_PROXY because CGI programs get a client's "Proxy:" header under this
@@ -261,11 +269,22 @@ const char* Transfer::proxy_variable() const {
   return https_ ? first_set(of_https) : first_set(of_http);
 }
 
+// libcurl's text, without the value of the proxy's variable: it repeats one that it does not understand, password and
+// all.
+std::string Transfer::detail_of(CURLcode code) const {
+  std::string detail(trim(error_text_[0] != '\0' ? error_text_.data() : libcurl().easy_strerror(code)));
+  const char* variable = proxy_variable();
+  if (variable == nullptr) return detail;
+  const std::string value = std::getenv(variable);
+  const std::string shown = fmt::format("(value of {})", variable);
+  for (size_t at = detail.find(value); at != std::string::npos; at = detail.find(value, at + shown.size()))
+    detail.replace(at, value.size(), shown);
+  return detail;
+}
+
 std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
-  const std::string_view detail = error_text_[0] != '\0' ? error_text_.data() : libcurl().easy_strerror(code);
-  const auto problem = [&](diag::RuleId rule) {
-    return diag::make(rule, fmt::format("{}: {}", subject(), trim(detail)));
-  };
+  const std::string detail = detail_of(code);
+  const auto problem = [&](diag::RuleId rule) { return diag::make(rule, fmt::format("{}: {}", subject(), detail)); };
   if (too_large_)
     return diag::make(diag::rule::http_too_large,
                       fmt::format("{}: the reply is larger than {} bytes", subject(), request_.max_bytes));
@@ -283,18 +302,20 @@ std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
     case CURLE_OPERATION_TIMEDOUT:
       return diag::make(diag::rule::http_connect_timeout,
                         fmt::format("{}: no connection within {} ms", subject(), request_.timeouts.connect.count()));
-    case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
+      return unusable_proxy(detail);
+    case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
     case CURLE_INTERFACE_FAILED:
-      return connect_failure(trim(detail));
+      if (detail.starts_with("Unsupported proxy")) return unusable_proxy(detail);
+      return connect_failure(detail);
     case CURLE_PARTIAL_FILE:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
       return diag::make(diag::rule::http_cut,
                         fmt::format("{}: the connection ended after {} bytes of an incomplete reply ({})", subject(),
-                                    received_bytes_, trim(detail)),
+                                    received_bytes_, detail),
                         "the server closed or reset it: look into its log");
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -302,7 +323,7 @@ std::optional<diag::Diagnostic> Transfer::failure(CURLcode code) const {
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
-      return tls_failure(trim(detail));
+      return tls_failure(detail);
     case CURLE_OUT_OF_MEMORY:
       return problem(diag::rule::http_no_resources);
     default:

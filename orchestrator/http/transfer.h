@@ -45,11 +45,14 @@ class Transfer {
   void configure();
   void configure_url();
   void configure_authorities();
+  bool add_headers(const std::vector<Header>& headers);  // false if one was refused
   bool add_header_line(const std::string& line);
   void take_header(std::string_view line);
   std::string subject() const;
+  std::string detail_of(CURLcode code) const;
   diag::Diagnostic tls_failure(std::string_view detail) const;
   diag::Diagnostic connect_failure(std::string_view detail) const;
+  diag::Diagnostic unusable_proxy(std::string_view detail) const;
   const char* proxy_variable() const;  // the one that names a proxy for this request; null without
 
   Method method_;

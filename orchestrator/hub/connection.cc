@@ -21,7 +21,6 @@ using std::chrono::milliseconds;
 
 constexpr int kFirstError = 400;
 constexpr int kTooManyRequests = 429;
-constexpr milliseconds kLongestSilence{30'000};
 
 // As people know it: without the "/" that a URL without a path gets.
 std::string name_of(const std::string& endpoint) {
@@ -46,7 +45,7 @@ http::Request Connection::request_for(const Call& call) const {
   const Settings& settings = options_.settings;
   const milliseconds total =
       call.method == http::Method::kHead ? settings.head_timeout.value_or(settings.timeout) : settings.timeout;
-  const milliseconds silence = std::min(kLongestSilence, total);
+  const milliseconds silence = total / 2;
   http::Request request{.url = call.url,
                         // What is compressed on the way has other lengths than the file.
                         .headers = {{"Accept-Encoding", "identity"}},
@@ -67,35 +66,44 @@ diag::Result<http::Answer> Connection::send(const Call& call) {
   const http::Request request = request_for(call);
   for (int tries = 1;; ++tries) {
     auto answer = http::send_following(call.method, request, call.redirects, options_.stop);
-    const int status = answer ? answer->response.head.status : 0;
-    if (answer && status < kFirstError) return answer;
-    const bool last = tries >= options_.policy.tries;
+    if (answer && answer->response.head.status < kFirstError) return answer;
+    if (auto problem = final_problem(call, answer, tries)) return diag::fail(std::move(*problem));
     std::optional<std::chrono::seconds> asked;
-    if (!answer) {
-      if (last && passes(answer.error())) answer.error().message += fmt::format("; tried {} times", tries);
-      if (answer.error().rule == diag::rule::http_total_timeout)
-        answer.error().help = call.method == http::Method::kHead && options_.settings.head_timeout
-                                  ? "HF_HUB_ETAG_TIMEOUT allows more"
-                                  : "--timeout S allows more";
-      if (answer.error().rule == diag::rule::http_connect_failed)
-        answer.error().help += "; HF_ENDPOINT names another hub, and --from-listing FILE needs none";
-      if (last || !passes(answer.error())) return answer;
-    } else {
-      if (!passes(status)) return diag::fail(refusal(call, answer->response));
-      asked = asked_wait(answer->response.head, options_.waiting.unix_ns());
-      if (asked && *asked > options_.policy.longest_asked)
-        return diag::fail(asks_too_much(call, answer->response.head, *asked));
-      if (last) return diag::fail(trouble(call, answer->response.head, tries));
-    }
+    if (answer) asked = asked_wait(answer->response.head, options_.waiting.unix_ns());
     const milliseconds wait = asked ? milliseconds(*asked) : backoff(options_.policy, tries, random_);
     if (options_.on_retry)
-      options_.on_retry({.reason = answer ? fmt::format("{} answered {}", name(), status) : answer.error().message,
-                         .wait = wait,
-                         .next_try = tries + 1,
-                         .tries = options_.policy.tries});
+      options_.on_retry(
+          {.reason = answer ? fmt::format("{} answered {}", who_answered(*answer), answer->response.head.status)
+                            : answer.error().message,
+           .wait = wait,
+           .next_try = tries + 1,
+           .tries = options_.policy.tries});
     if (!options_.waiting.wait(wait, options_.stop))
       return diag::fail(diag::rule::http_cancelled, "interrupted while waiting to ask the hub again");
   }
+}
+
+std::optional<diag::Diagnostic> Connection::final_problem(const Call& call, const diag::Result<http::Answer>& answer,
+                                                          int tries) const {
+  const bool last = tries >= options_.policy.tries;
+  if (!answer) {
+    if (passes(answer.error()) && !last) return std::nullopt;
+    diag::Diagnostic problem = answer.error();
+    if (passes(problem)) problem.message += fmt::format("; tried {} times", tries);
+    advise(call, problem);
+    return problem;
+  }
+  if (!passes(answer->response.head.status)) return refusal(call, *answer);
+  const auto asked = asked_wait(answer->response.head, options_.waiting.unix_ns());
+  if (asked && *asked > options_.policy.longest_asked) return asks_too_much(*answer, *asked);
+  if (last) return trouble(*answer, tries);
+  return std::nullopt;
+}
+
+// The hub, or the host that it led to.
+std::string Connection::who_answered(const http::Answer& answer) const {
+  const auto origin = http::origin_of(answer.url);
+  return origin && *origin == http::origin_of(endpoint()).value() ? name() : http::display_url(answer.url);
 }
 
 std::string Connection::quoted(std::string_view text) const {
@@ -125,8 +133,28 @@ std::string Connection::said_by(const http::Response& reply) const {
   return text.empty() ? std::string() : fmt::format(": {}", quoted(text));
 }
 
-diag::Diagnostic Connection::refusal(const Call& call, const http::Response& reply) const {
+// What helps against a failed transfer, where it is a hub that is asked.
+void Connection::advise(const Call& call, diag::Diagnostic& failure) const {
+  if (failure.rule == diag::rule::http_connect_failed || failure.rule == diag::rule::http_connect_timeout)
+    failure.help += fmt::format("{}HF_ENDPOINT names another hub, and --from-listing FILE needs none",
+                                failure.help.empty() ? "" : "; ");
+  const bool is_slow = failure.rule == diag::rule::http_total_timeout ||
+                       failure.rule == diag::rule::http_first_byte_timeout ||
+                       failure.rule == diag::rule::http_idle_timeout;
+  if (is_slow)
+    failure.help = fmt::format(
+        "the hub, or the way to it, is slow: {} allows more",
+        call.method == http::Method::kHead && options_.settings.head_timeout ? "HF_HUB_ETAG_TIMEOUT" : "--timeout S");
+  if (failure.rule == diag::rule::http_cut) failure.help = "the hub, or a proxy on the way, closed it: try again later";
+}
+
+diag::Diagnostic Connection::refusal(const Call& call, const http::Answer& answer) const {
+  const http::Response& reply = answer.response;
   const int status = reply.head.status;
+  if (const std::string who = who_answered(answer); who != name())
+    return diag::make(diag::rule::hub_bad_reply,
+                      fmt::format("{}, where the hub led to for {}, answered {}", who, subject_of(call), status),
+                      "such addresses expire: try again");
   const std::string_view code = reply.head.header("x-error-code");
   const std::string subject = subject_of(call);
   const std::string said = said_by(reply);
@@ -153,33 +181,34 @@ diag::Diagnostic Connection::refusal(const Call& call, const http::Response& rep
                                   subject, status, has_token ? "the token is not valid" : "wants a token", said),
                       spelling);
   if (status == 407)
-    return diag::make(diag::rule::http_proxy, fmt::format("{}: the proxy answered 407", http::display_url(call.url)),
+    return diag::make(diag::rule::http_proxy, fmt::format("{}: the proxy answered 407", http::display_url(answer.url)),
                       "it wants a user and password: http://USER:PASSWORD@HOST:PORT in http_proxy");
   if (status == 404)
     return diag::make(diag::rule::hub_no_repository,
                       fmt::format("the hub knows nothing about {} (status 404){}", subject, said),
                       fmt::format("check the name and that {} is a hub", name()));
   return diag::make(diag::rule::hub_bad_reply,
-                    fmt::format("{}: unexpected status {}{}", http::display_url(call.url), status, said));
+                    fmt::format("{}: unexpected status {}{}", http::display_url(answer.url), status, said));
 }
 
-diag::Diagnostic Connection::trouble(const Call& call, const http::ReplyHead& reply, int tries) const {
+diag::Diagnostic Connection::trouble(const http::Answer& answer, int tries) const {
+  const http::ReplyHead& reply = answer.response.head;
   if (reply.status == kTooManyRequests)
     return diag::make(
         diag::rule::hub_rate_limited,
-        fmt::format("{}: the hub wants fewer requests; tried {} times", http::display_url(call.url), tries),
+        fmt::format("{}: the hub wants fewer requests; tried {} times", http::display_url(answer.url), tries),
         options_.settings.token ? "try again in some minutes"
                                 : "try again in some minutes; with a token in HF_TOKEN the hub allows more");
   return diag::make(diag::rule::hub_unavailable,
-                    fmt::format("{}: status {}; tried {} times", http::display_url(call.url), reply.status, tries),
+                    fmt::format("{}: status {}; tried {} times", http::display_url(answer.url), reply.status, tries),
                     "the hub is out of order: try again later");
 }
 
-diag::Diagnostic Connection::asks_too_much(const Call& call, const http::ReplyHead& reply,
-                                           std::chrono::seconds wait) const {
+diag::Diagnostic Connection::asks_too_much(const http::Answer& answer, std::chrono::seconds wait) const {
+  const http::ReplyHead& reply = answer.response.head;
   constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
   return diag::make(reply.status == kTooManyRequests ? diag::rule::hub_rate_limited : diag::rule::hub_unavailable,
-                    fmt::format("{}: the hub answered {} and asks to wait {} s", http::display_url(call.url),
+                    fmt::format("{}: the hub answered {} and asks to wait {} s", http::display_url(answer.url),
                                 reply.status, wait.count()),
                     fmt::format("come back after {}",
                                 base::utc_text(options_.waiting.unix_ns() + wait.count() * kNanosecondsPerSecond)));

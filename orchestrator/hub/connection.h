@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -58,9 +59,14 @@ class Connection {
 
  private:
   http::Request request_for(const Call& call) const;
-  diag::Diagnostic refusal(const Call& call, const http::Response& reply) const;
-  diag::Diagnostic trouble(const Call& call, const http::ReplyHead& reply, int tries) const;
-  diag::Diagnostic asks_too_much(const Call& call, const http::ReplyHead& reply, std::chrono::seconds wait) const;
+  void advise(const Call& call, diag::Diagnostic& failure) const;
+  // What is wrong with a try, if another one would not help.
+  std::optional<diag::Diagnostic> final_problem(const Call& call, const diag::Result<http::Answer>& answer,
+                                                int tries) const;
+  diag::Diagnostic refusal(const Call& call, const http::Answer& answer) const;
+  diag::Diagnostic trouble(const http::Answer& answer, int tries) const;
+  diag::Diagnostic asks_too_much(const http::Answer& answer, std::chrono::seconds wait) const;
+  std::string who_answered(const http::Answer& answer) const;
   std::string said_by(const http::Response& reply) const;
 
   ConnectionOptions options_;

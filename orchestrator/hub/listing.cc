@@ -12,7 +12,7 @@
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/diag/terminal_text.h"
-#include "orchestrator/weights/model_path.h"
+#include "orchestrator/schema/model_path.h"
 
 namespace sweep::hub {
 
@@ -123,7 +123,7 @@ std::optional<ListedFile> EntryReader::read(const json& entry, size_t number) {
   }
   auto path = text(entry, "path", where);
   if (!path) return std::nullopt;
-  if (const auto reason = weights::unsafe_reason(*path)) {
+  if (const auto reason = schema::unsafe_reason(*path)) {
     report(diag::rule::weights_path_escape,
            fmt::format("the file name \"{}\" {}", diag::printable(std::string_view(*path).substr(0, 500)), *reason));
     return std::nullopt;

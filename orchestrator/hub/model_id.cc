@@ -69,16 +69,17 @@ bool is_commit(std::string_view revision) {
 diag::Result<diag::Done> check_commit(const ModelRevision& wanted) {
   const std::string& revision = wanted.revision;
   if (is_commit(revision)) return diag::Done{};
+  const std::string model = diag::printable(wanted.model);
   if (revision.empty())
-    return diag::fail(diag::rule::hub_not_a_commit, fmt::format("no revision of \"{}\" is named", wanted.model),
+    return diag::fail(diag::rule::hub_not_a_commit, fmt::format("no revision of \"{}\" is named", model),
                       fmt::format("write {}@COMMIT with 40 hex digits; `{}@main --resolve` asks the hub which commit "
                                   "the branch is now",
-                                  wanted.model, wanted.model));
+                                  model, model));
   std::string lower = revision;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) { return c >= 'A' && c <= 'F' ? c + 32 : c; });
   if (is_commit(lower))
     return diag::fail(diag::rule::hub_not_a_commit, fmt::format("the commit \"{}\" has upper-case digits", revision),
-                      fmt::format("write {}@{}", wanted.model, lower));
+                      fmt::format("write {}@{}", model, lower));
   const bool short_hash = revision.size() >= kShortestHash && revision.size() < kCommitDigits &&
                           std::all_of(revision.begin(), revision.end(), is_hex_digit);
   return diag::fail(

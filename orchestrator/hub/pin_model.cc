@@ -49,9 +49,21 @@ std::optional<weights::IndexTotals> read_index(const std::string& content, std::
   const size_t errors_before = diagnostics.error_count();
   const auto index = weights::parse_index(content, name, diagnostics);
   if (!index || diagnostics.error_count() != errors_before) return std::nullopt;
-  for (const std::string& shard : index->files)
-    if (find_file(files, shard) == nullptr) missing.push_back(shard);
+  uint64_t shard_bytes = 0;
+  for (const std::string& shard : index->files) {
+    const ListedFile* listed = find_file(files, shard);
+    if (listed == nullptr)
+      missing.push_back(shard);
+    else
+      shard_bytes += listed->size;
+  }
+  std::sort(missing.begin(), missing.end());
   if (!index->total_size) return std::nullopt;
+  if (missing.empty() && *index->total_size > shard_bytes)
+    diagnostics.add(diag::make(diag::rule::hub_index_total,
+                               fmt::format("\"{}\" says that the tensors have {} bytes, but its {} files have {}", name,
+                                           *index->total_size, index->files.size(), shard_bytes),
+                               "the shards will not verify against this total"));
   return weights::IndexTotals{.total_size = *index->total_size, .tensor_count = index->weight_map.size()};
 }
 
@@ -84,6 +96,12 @@ void report_missing_numbers(std::span<const ListedFile> files, diag::Diagnostics
                              "the upload is incomplete, or a page of the listing is missing"));
 }
 
+void report_unlisted(std::span<const std::string> missing, diag::Diagnostics& diagnostics) {
+  diagnostics.add(diag::make(diag::rule::hub_missing_shard,
+                             fmt::format("the index names {}, not listed", enumeration(missing)),
+                             "a page of the listing is missing, or the upload is incomplete"));
+}
+
 // One pin from one hub: the steps of pin_from_hub() behind the listing.
 class HubPin {
  public:
@@ -102,6 +120,8 @@ class HubPin {
     diagnostics_.add(failure);
     return false;
   }
+  // Whether a second opinion is merely not to be had here: then a warning says so.
+  bool is_unconfirmed(const diag::Diagnostic& failure);
   void disagree(const ListedFile& listed, std::string_view who, const std::string& said);
 
   Connection& connection_;
@@ -115,6 +135,12 @@ void HubPin::disagree(const ListedFile& listed, std::string_view who, const std:
   diagnostics_.add(diag::make(diag::rule::hub_identity,
                               fmt::format("\"{}\": the listing says {}, {} says {}", diag::printable(listed.path),
                                           identity_text(listed.size, listed.digest()), who, said)));
+}
+
+bool HubPin::is_unconfirmed(const diag::Diagnostic& failure) {
+  if (failure.rule != diag::rule::hub_bad_reply && failure.rule != diag::rule::hub_no_repository) return false;
+  diagnostics_.add(diag::make(diag::rule::hub_unconfirmed, "what is listed was not confirmed: " + failure.message));
+  return true;
 }
 
 bool HubPin::read_totals() {
@@ -141,10 +167,10 @@ bool HubPin::read_totals() {
 void HubPin::report_missing(const std::vector<std::string>& missing) {
   diag::Diagnostics ignored;
   const auto known = ask_paths(connection_, wanted_, missing, ignored);
+  if (!known) return report_unlisted(missing, diagnostics_);
   std::vector<std::string> unlisted;
   std::vector<std::string> absent;
-  for (const std::string& shard : missing)
-    (known && find_file(*known, shard) != nullptr ? unlisted : absent).push_back(shard);
+  for (const std::string& shard : missing) (find_file(*known, shard) != nullptr ? unlisted : absent).push_back(shard);
   if (!unlisted.empty())
     diagnostics_.add(diag::make(diag::rule::hub_missing_shard,
                                 fmt::format("the index names {}: the repository has it, but the hub's listing does not "
@@ -167,7 +193,7 @@ const ListedFile& probe_of(std::span<const ListedFile> files) {
 bool HubPin::compare_head() {
   const ListedFile& probe = probe_of(files_);
   const auto head = ask_head(connection_, wanted_, probe.path);
-  if (!head) return no_answer(head.error());
+  if (!head) return is_unconfirmed(head.error()) || no_answer(head.error());
   if (head->commit != wanted_.revision)
     diagnostics_.add(
         diag::make(diag::rule::hub_wrong_commit,
@@ -182,22 +208,28 @@ bool HubPin::compare_head() {
 
 bool HubPin::compare_paths() {
   std::vector<std::string> paths;
-  for (const ListedFile& file : files_)
-    if (file.sha256 || file.path.ends_with(".safetensors")) paths.push_back(file.path);
-  if (paths.empty()) return true;
-  const auto known = ask_paths(connection_, wanted_, paths, diagnostics_);
-  if (!known) return false;
+  for (const ListedFile& file : files_) paths.push_back(file.path);
+  diag::Diagnostics failures;
+  const auto known = ask_paths(connection_, wanted_, paths, failures);
+  if (!known) {
+    if (is_unconfirmed(failures.items().front())) return true;
+    diagnostics_.add_all(failures);
+    return false;
+  }
+  std::vector<std::string> unconfirmed;
   std::map<std::string, std::vector<std::string>> suspicious;  // by status
-  for (const std::string& path : paths) {
-    const ListedFile& listed = *find_file(files_, path);
-    const ListedFile* other = find_file(*known, path);
+  for (const ListedFile& listed : files_) {
+    const ListedFile* other = find_file(*known, listed.path);
     if (other == nullptr)
-      disagree(listed, "paths-info", "nothing");
+      unconfirmed.push_back(listed.path);
     else if (other->size != listed.size || other->digest() != listed.digest())
       disagree(listed, "paths-info", identity_text(other->size, other->digest()));
     else if (!other->security.empty() && other->security != "safe")
-      suspicious[other->security].push_back(path);
+      suspicious[other->security].push_back(listed.path);
   }
+  if (!unconfirmed.empty())
+    diagnostics_.add(diag::make(diag::rule::hub_unconfirmed,
+                                fmt::format("paths-info says nothing about {}, listed", enumeration(unconfirmed))));
   for (const auto& [status, names] : suspicious)
     diagnostics_.add(diag::make(
         diag::rule::hub_not_safe,
@@ -271,10 +303,7 @@ std::optional<weights::Pin> pin_from_listing(const RecordedListing& recorded, di
     } else if (is_listed_content(*content, *listed, fmt::format("\"{}\"", recorded.index.string()), diagnostics)) {
       std::vector<std::string> missing;
       totals = read_index(*content, files, missing, diagnostics);
-      if (!missing.empty())
-        diagnostics.add(diag::make(diag::rule::hub_missing_shard,
-                                   fmt::format("the index names {}, not listed", enumeration(missing)),
-                                   "a page of the listing is missing, or the upload is incomplete"));
+      if (!missing.empty()) report_unlisted(missing, diagnostics);
     }
   }
   if (diagnostics.error_count() != errors_before) return std::nullopt;

@@ -12,6 +12,7 @@
 #include "orchestrator/engine/running.h"
 #include "orchestrator/engine/server.h"
 #include "orchestrator/loadgen/closed_loop.h"
+#include "orchestrator/pipeline/power.h"
 #include "orchestrator/pipeline/prompt_tokens.h"
 #include "orchestrator/pipeline/provenance.h"
 #include "orchestrator/pipeline/stages.h"
@@ -242,6 +243,7 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
   if (former && *former) end_stale_engine(**former);
   if (auto aside = line.folder.set_attempt_aside(); !aside) return diag::fail(std::move(aside).error());
 
+  PowerRecording power(line.job, !line.options.engine_url);
   auto server =
       as_stage<Server>(line.progress, Stage::kLaunch, "starting", [&] { return launch(line, weights, kernels); });
   if (!server) return diag::fail(std::move(server).error());
@@ -250,9 +252,12 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
   line.progress.end(Stage::kLaunch,
                     fmt::format("{} serves {} at {}", line.framework.name, line.job.model, server->base_url));
 
+  if (server->engine) power.start(server->engine->pid());
   auto measurement = put_load(line, *server, weights);
+  auto telemetry = power.finish(line.folder.path());
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());
+  if (!telemetry) return diag::fail(std::move(telemetry).error());
   std::error_code error;
   std::filesystem::rename(line.folder.file(stage_file::kRequestsPartial), line.folder.file(stage_file::kRequests),
                           error);
@@ -260,6 +265,7 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
     return diag::fail(
         rule::file_unwritable,
         fmt::format("cannot name {}: {}", line.folder.file(stage_file::kRequests).string(), error.message()));
+  (*measurement)["telemetry"] = std::move(*telemetry);
   (*measurement)["host"] = describe_host();
   (*measurement)["checkout"] = describe_checkout(line.locations.root, line.stop);
   if (auto written = line.folder.write(stage_file::kMeasurement, *measurement); !written)

@@ -88,46 +88,53 @@ std::vector<std::string> scope_statements(const plan::Job& job, const json& kern
   return scope;
 }
 
+json request_figures(const sample::Summary& s) {
+  return {{"workload",
+           {{"measured_requests", s.requests},
+            {"failed_requests", s.failed},
+            {"warmup_requests", s.warm_up_requests},
+            {"prompt_tokens", s.prompt_tokens},
+            {"output_tokens", s.completion_tokens}}},
+          {"latency_ms",
+           {{"ttft", distribution(s.ttft_ms)},
+            {"tpot", distribution(s.tpot_ms)},
+            {"itl", distribution(s.itl_ms)},
+            {"inter_chunk", distribution(s.inter_chunk_ms)},
+            {"e2el", distribution(s.e2e_ms)}}},
+          {"throughput", throughput(s)}};
+}
+
 json result_document(const Record& r) {
   const json verdict = judge::to_json(r.verdict);
-  return {
-      {"schema_version", kResultVersion},
-      {"kind", "sweepctl-result"},
-      {"tool", {{"name", "sweepctl"}, {"version", SWEEPCTL_VERSION}}},
-      {"entry", r.job.entry},
-      {"point", point(r.job)},
-      {"engine", r.engine},
-      {"valid", r.verdict.valid()},
-      {"reasons", verdict["reasons"]},
-      {"conditions", verdict["conditions"]},
-      {"research_only", r.job.research_only},
-      {"authorization", r.job.authorization},
-      {"deviations", r.job.deviations},
-      {"scope", scope_statements(r.job, r.kernels)},
-      {"workload",
-       {{"isl", r.job.isl},
-        {"osl", r.job.osl},
-        {"concurrency", r.job.concurrency},
-        {"load", "closed-loop"},
-        {"requests", r.planned_requests},
-        {"measured_requests", r.summary.requests},
-        {"failed_requests", r.summary.failed},
-        {"warmup_requests", r.summary.warm_up_requests},
-        {"prompt_tokens", r.summary.prompt_tokens},
-        {"output_tokens", r.summary.completion_tokens},
-        {"seed", r.seed}}},
-      {"acceptance", acceptance(r)},
-      {"latency_ms",
-       {{"ttft", distribution(r.summary.ttft_ms)},
-        {"tpot", distribution(r.summary.tpot_ms)},
-        {"itl", distribution(r.summary.itl_ms)},
-        {"inter_chunk", distribution(r.summary.inter_chunk_ms)},
-        {"e2el", distribution(r.summary.e2e_ms)}}},
-      {"throughput", throughput(r.summary)},
-      {"weights", r.weights},
-      {"kernels", r.kernels},
-      {"power", {{"measured", false}, {"reason", r.job.gpus == 0 ? "no GPU was used" : "telemetry was not recorded"}}},
-      {"provenance", r.provenance}};
+  json figures = request_figures(r.summary);
+  json workload = {{"isl", r.job.isl},
+                   {"osl", r.job.osl},
+                   {"concurrency", r.job.concurrency},
+                   {"load", "closed-loop"},
+                   {"requests", r.planned_requests},
+                   {"seed", r.seed}};
+  workload.update(figures["workload"]);
+  return {{"schema_version", kResultVersion},
+          {"kind", "sweepctl-result"},
+          {"tool", {{"name", "sweepctl"}, {"version", SWEEPCTL_VERSION}}},
+          {"entry", r.job.entry},
+          {"point", point(r.job)},
+          {"engine", r.engine},
+          {"valid", r.verdict.valid()},
+          {"reasons", verdict["reasons"]},
+          {"conditions", verdict["conditions"]},
+          {"research_only", r.job.research_only},
+          {"authorization", r.job.authorization},
+          {"deviations", r.job.deviations},
+          {"scope", scope_statements(r.job, r.kernels)},
+          {"workload", std::move(workload)},
+          {"acceptance", acceptance(r)},
+          {"latency_ms", std::move(figures["latency_ms"])},
+          {"throughput", std::move(figures["throughput"])},
+          {"weights", r.weights},
+          {"kernels", r.kernels},
+          {"power", r.power},
+          {"provenance", r.provenance}};
 }
 
 json aggregate_document(const Record& r) {

@@ -57,6 +57,7 @@ struct Sayings {
 
 std::string why_not_verified(const Report& report) {
   if (report.cancelled) return "its verification was interrupted";
+  if (!report.verified && !report.findings.has_errors()) return "the content of its files was not read";
   if (!report.verified)
     return fmt::format("its verification found {} error{}", report.findings.error_count(),
                        report.findings.error_count() == 1 ? "" : "s");

@@ -18,7 +18,7 @@ struct HostReport {
   Report report;
 };
 
-// Reads what `sweepctl weights verify --format json` prints, or the report in a run's folder. Fails if it is neither.
+// Reads what `sweepctl weights verify --report` writes, or the report in a run's folder. Fails if it is neither.
 diag::Result<HostReport> read_host_report(const std::filesystem::path& path);
 
 }  // namespace sweep::weights

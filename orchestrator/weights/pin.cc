@@ -62,11 +62,15 @@ std::optional<Pin> parse_pin(std::string_view text, const std::string& name, dia
   return from_schema(std::move(decoded));
 }
 
-std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics) {
+std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics,
+                            diag::SourceMap* sources) {
   const uint64_t most = yaml::Limits().bytes;
   const std::string name = path.generic_string();
   const auto text = base::read_file(path, most);
-  if (text) return parse_pin(*text, name, diagnostics);
+  if (text) {
+    if (sources != nullptr) sources->add(name, *text);
+    return parse_pin(*text, name, diagnostics);
+  }
   if (text.error().error_number == EFBIG)
     diagnostics.add(diag::make_at(diag::rule::file_too_large, {.file = name},
                                   fmt::format("the file is larger than {} bytes", most)));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/diag/source_map.h"
 
 namespace sweep::weights {
 
@@ -51,7 +52,9 @@ struct Pin {
 // "repo": "org/name", "revision": ".."}. Everything that is wrong is reported, with line and column; nothing is
 // returned if there was an error. `name` is what diagnostics call the file; YAML, if it ends so.
 std::optional<Pin> parse_pin(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics);
-std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics);
+// `sources`, if not null, gets the text, so that diagnostics can show the line.
+std::optional<Pin> read_pin(const std::filesystem::path& path, diag::Diagnostics& diagnostics,
+                            diag::SourceMap* sources = nullptr);
 
 // The same pin gives the same bytes: files by path, keys in alphabetical order.
 std::string to_text(const Pin& pin);

@@ -7,7 +7,7 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/weights.h"
-#include "orchestrator/weights/model_path.h"
+#include "orchestrator/schema/model_path.h"
 #include "orchestrator/weights/safetensors.h"
 #include "orchestrator/weights/shard_check.h"
 #include "orchestrator/weights/staged_files.h"
@@ -39,7 +39,7 @@ void add(diag::Diagnostics& diagnostics, diag::RuleId rule, const std::string& p
 
 void check_names(const std::vector<StagedFile>& files, diag::Diagnostics& diagnostics) {
   for (const StagedFile& file : files)
-    if (const auto reason = unsafe_reason(file.path))
+    if (const auto reason = schema::unsafe_reason(file.path))
       add(diagnostics, diag::rule::weights_path_escape, file.path,
           fmt::format("the file name \"{}\" {}", file.path, *reason), "no pin can hold such a name: rename the file");
 }
@@ -47,6 +47,7 @@ void check_names(const std::vector<StagedFile>& files, diag::Diagnostics& diagno
 std::vector<PinnedFile> pinned_files(const std::vector<StagedFile>& files, const HashOptions& options,
                                      diag::Diagnostics& diagnostics, const std::stop_token& stop) {
   std::vector<HashTask> tasks;
+  tasks.reserve(files.size());
   for (const StagedFile& file : files) tasks.push_back({.file = file.opened, .size = file.size});
   const std::vector<HashOutcome> outcomes = hash_files(tasks, options, stop);
   std::vector<PinnedFile> pinned;

@@ -263,6 +263,12 @@ diag::Result<Report> report_from_json(const json& root) {
   }
   for (const json& item : root["findings"]) {
     auto finding = finding_from_json(item);
+    if (!finding && item.is_object() && item.contains("rule") && item["rule"].is_string() &&
+        diag::find_rule(item["rule"].get_ref<const std::string&>()) == nullptr)
+      return diag::fail(
+          diag::rule::file_malformed,
+          fmt::format("a finding of the report is of rule {}, which is not known here", item["rule"].dump()),
+          "use the same sweepctl on all hosts");
     if (!finding) return malformed("an entry of \"findings\" has another form");
     report.findings.add(std::move(*finding));
   }

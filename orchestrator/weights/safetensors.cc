@@ -27,6 +27,8 @@ using nlohmann::json;
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own limit
 constexpr size_t kShownBytes = 40;
+constexpr size_t kMostNameBytes = 200;
+constexpr size_t kMostExtents = 16;
 constexpr size_t kMostProblems = 20;  // of one header; a hostile one could have millions
 
 struct Dtype {
@@ -70,6 +72,16 @@ class HeaderCheck {
   size_t problems_ = 0;
 };
 
+// Names and shapes come from the file and may be of any length.
+std::string cut(std::string_view name) {
+  return name.size() <= kMostNameBytes ? std::string(name) : fmt::format("{}...", name.substr(0, kMostNameBytes));
+}
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  if (shape.size() > kMostExtents) return fmt::format("of {} extents", shape.size());
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
 std::optional<uint64_t> product(const std::vector<uint64_t>& shape) {
   uint64_t result = 1;
   for (const uint64_t extent : shape)
@@ -79,11 +91,11 @@ std::optional<uint64_t> product(const std::vector<uint64_t>& shape) {
 
 bool HeaderCheck::tensor(const HeaderTensor& tensor) {
   if (!tensor.has_fields) {
-    malformed(fmt::format("tensor \"{}\" lacks a proper dtype, shape or data_offsets", tensor.name));
+    malformed(fmt::format("tensor \"{}\" lacks a proper dtype, shape or data_offsets", cut(tensor.name)));
     return false;
   }
   if (tensor.end < tensor.begin) {
-    malformed(fmt::format("tensor \"{}\" ends at {}, before its begin {}", tensor.name, tensor.end, tensor.begin));
+    malformed(fmt::format("tensor \"{}\" ends at {}, before its begin {}", cut(tensor.name), tensor.end, tensor.begin));
     return false;
   }
   const auto count = tensor.natural_shape ? product(tensor.shape) : std::nullopt;
@@ -91,12 +103,13 @@ bool HeaderCheck::tensor(const HeaderTensor& tensor) {
   const uint64_t bytes = tensor.end - tensor.begin;
   uint64_t total_bits = 0;
   if (!count || __builtin_mul_overflow(*count, bits.value_or(1), &total_bits))
-    malformed(fmt::format("tensor \"{}\" has an impossible shape", tensor.name));
+    malformed(fmt::format("tensor \"{}\" has an impossible shape", cut(tensor.name)));
   else if (!bits)
-    add(diag::rule::weights_unknown_dtype, fmt::format("tensor \"{}\" has type \"{}\"", tensor.name, tensor.dtype));
+    add(diag::rule::weights_unknown_dtype,
+        fmt::format("tensor \"{}\" has type \"{}\"", cut(tensor.name), cut(tensor.dtype)));
   else if (total_bits % 8 != 0 || total_bits / 8 != bytes)
-    malformed(fmt::format("tensor \"{}\" ({} [{}]) takes {} bytes, expected {}", tensor.name, tensor.dtype,
-                          fmt::join(tensor.shape, ","), bytes, static_cast<double>(total_bits) / 8));
+    malformed(fmt::format("tensor \"{}\" ({} {}) takes {} bytes, expected {}", cut(tensor.name), tensor.dtype,
+                          shape_text(tensor.shape), bytes, static_cast<double>(total_bits) / 8));
   return true;
 }
 
@@ -108,12 +121,14 @@ void HeaderCheck::layout(std::vector<HeaderTensor>& tensors, uint64_t data_bytes
   uint64_t expected = 0;
   for (const HeaderTensor& tensor : tensors) {
     if (tensor.begin != expected)
-      malformed(fmt::format("tensor \"{}\" begins at {}, expected {} ({})", tensor.name, tensor.begin, expected,
+      malformed(fmt::format("tensor \"{}\" begins at {}, expected {} ({})", cut(tensor.name), tensor.begin, expected,
                             tensor.begin > expected ? "a hole" : "an overlap"));
     expected = std::max(expected, tensor.end);
   }
   if (expected != data_bytes)
-    malformed(fmt::format("the tensors end at {}, the file holds {} bytes of tensors", expected, data_bytes));
+    malformed(fmt::format("the tensors end at {}, the file holds {} bytes of tensors: {} {}", expected, data_bytes,
+                          expected > data_bytes ? expected - data_bytes : data_bytes - expected,
+                          expected > data_bytes ? "are missing" : "too many"));
 }
 
 std::string shown(std::string_view bytes) {
@@ -148,7 +163,8 @@ std::optional<ShardHeader> parse_shard_header(std::string_view header, uint64_t 
     check.malformed(fmt::format("the header is not JSON at byte {}; it begins \"{}\"", reader.error_at, shown(header)));
     return std::nullopt;
   }
-  for (const std::string& twice : reader.keys.repeated()) check.malformed(fmt::format("\"{}\" is listed twice", twice));
+  for (const std::string& twice : reader.keys.repeated())
+    check.malformed(fmt::format("\"{}\" is listed twice", cut(twice)));
   if (!reader.metadata_is_text) check.malformed("\"__metadata__\" is not an object from text to text");
 
   std::vector<HeaderTensor>& tensors = reader.tensors;

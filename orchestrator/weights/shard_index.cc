@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "orchestrator/diag/rules/weights.h"
+#include "orchestrator/schema/model_path.h"
 #include "orchestrator/weights/json_keys.h"
-#include "orchestrator/weights/model_path.h"
 #include "orchestrator/weights/safetensors.h"
 
 namespace sweep::weights {
@@ -146,7 +146,7 @@ void IndexCheck::drop_unsafe_files(ShardIndex& index) {
   std::unordered_set<uint32_t> unsafe;
   std::vector<std::string> problems;
   for (size_t i = 0; i < index.files.size(); ++i)
-    if (const auto reason = unsafe_reason(index.files[i])) {
+    if (const auto reason = schema::unsafe_reason(index.files[i])) {
       unsafe.insert(static_cast<uint32_t>(i));
       problems.push_back(fmt::format("the file name \"{}\" {}", index.files[i], *reason));
     }

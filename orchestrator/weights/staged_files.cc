@@ -141,12 +141,24 @@ Staging stage(const fs::path& dir, const Pin& pin, diag::Diagnostics& diagnostic
   return stage_for(dir, WantedModel{.model = pin.model, .revision = pin.revision}, diagnostics);
 }
 
+bool is_refused(const Staging& staging, std::string_view path) {
+  if (staging.refused.empty()) return false;
+  while (!path.empty()) {
+    if (staging.refused.contains(std::string(path))) return true;
+    const size_t slash = path.rfind('/');
+    path = path.substr(0, slash == std::string_view::npos ? 0 : slash);
+  }
+  return staging.refused.contains(".");  // the folder as a whole
+}
+
 bool keep_if_of_pin(Staging& staging, const Pin& pin, diag::Diagnostics& diagnostics) {
-  if (!staging.located.found || !staging.refused.empty() || pin.files.empty()) return staging.located.found;
+  if (!staging.located.found || pin.files.empty()) return staging.located.found;
   std::unordered_set<std::string_view> staged;
   for (const StagedFile& file : staging.files) staged.insert(file.path);
-  if (std::any_of(pin.files.begin(), pin.files.end(), [&](const auto& file) { return staged.contains(file.path); }))
-    return true;
+  const auto is_there = [&](const PinnedFile& file) {
+    return staged.contains(file.path) || is_refused(staging, file.path);
+  };
+  if (std::any_of(pin.files.begin(), pin.files.end(), is_there)) return true;
   diagnostics.add(
       diag::make(diag::rule::weights_missing_file,
                  fmt::format("none of the {} pinned files is in {}, which holds {} other file{}", pin.files.size(),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct Staging {
 // files (which are never opened), folders that cannot be read. .cache/huggingface and .git at the top are no part of a
 // model.
 Staging stage(const std::filesystem::path& dir, const Pin& pin, diag::Diagnostics& diagnostics);
+
+// Whether the listing reported the file, or a folder that it is in, as one that cannot be looked at.
+bool is_refused(const Staging& staging, std::string_view path);
 
 // Whether anything pinned is there, be it refused. If not, the folder is another one than was meant: that is reported
 // once, and nothing of it remains staged.

@@ -25,6 +25,9 @@ namespace {
 constexpr auto kLoadedSuffixes = std::to_array<std::string_view>(
     {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".json", ".py", ".model", ".txt", ".jinja", ".tiktoken"});
 
+constexpr std::string_view kRemoveExtra = "remove it, or pin the folder as it is";
+constexpr size_t kMostNamed = 5;
+
 bool is_loaded_by_engines(std::string_view path) {
   return std::any_of(kLoadedSuffixes.begin(), kLoadedSuffixes.end(),
                      [&](std::string_view suffix) { return path.ends_with(suffix); });
@@ -54,7 +57,7 @@ class Judge {
   void judge_missing(const PinnedFile& pinned);
   void judge(const PinnedFile& pinned, const StagedFile& staged, const HashOutcome& outcome);
   FileStatus judge_content(const PinnedFile& pinned, const StagedFile& staged, const HashOutcome& outcome);
-  bool is_refused(std::string_view path) const;
+  void warn_of_harmless(std::span<const std::string_view> paths);
   bool leads_elsewhere_now(const StagedFile& staged) const;
   void add(diag::RuleId rule, const std::string& path, std::string message, std::string help = {}) {
     add_error(report_, diag::make(rule, std::move(message), std::move(help)), path);
@@ -85,21 +88,10 @@ void Judge::pinned() {
         fmt::format("interrupted: the content of {} of {} pinned files was not checked", not_done, pin_.files.size()));
 }
 
-// Whether the listing already said why the file, or a folder it is in, cannot be looked at.
-bool Judge::is_refused(std::string_view path) const {
-  if (staging_.refused.empty()) return false;
-  while (!path.empty()) {
-    if (staging_.refused.contains(std::string(path))) return true;
-    const size_t slash = path.rfind('/');
-    path = path.substr(0, slash == std::string_view::npos ? 0 : slash);
-  }
-  return staging_.refused.contains(".");  // the folder as a whole
-}
-
 void Judge::judge_missing(const PinnedFile& pinned) {
   FileReport file{.path = pinned.path, .size = {}, .sha256 = {}, .status = FileStatus::kMissing};
   note_expected(file, pinned);
-  if (is_refused(pinned.path)) {
+  if (is_refused(staging_, pinned.path)) {
     file.status = FileStatus::kUnreadable;
   } else if (staging_.located.found) {
     const std::filesystem::path& root = staging_.located.root;
@@ -178,19 +170,35 @@ void Judge::judge(const PinnedFile& pinned, const StagedFile& staged, const Hash
 }
 
 void Judge::extra() {
+  std::vector<std::string_view> harmless;
   for (size_t i = 0; i < staging_.files.size(); ++i) {
     const StagedFile& staged = staging_.files[i];
     if (pinned_paths_.contains(staged.path)) continue;
     FileReport file{.path = staged.path, .size = staged.size, .sha256 = {}, .status = FileStatus::kExtra};
     if (outcomes_[i].state == HashState::kDone) take_content(outcomes_[i], file);
     report_.files.push_back(std::move(file));
-    diag::Diagnostic finding =
-        diag::make(diag::rule::weights_extra_file, fmt::format("\"{}\" is not in the pin", staged.path),
-                   "remove it, or pin the folder as it is");
-    finding.path = staged.path;
-    if (!is_loaded_by_engines(staged.path)) finding.severity = diag::Severity::kWarning;
-    report_.findings.add(std::move(finding));
+    if (!is_loaded_by_engines(staged.path))
+      harmless.push_back(staged.path);
+    else
+      add(diag::rule::weights_extra_file, staged.path, fmt::format("\"{}\" is not in the pin", staged.path),
+          std::string(kRemoveExtra));
   }
+  warn_of_harmless(harmless);
+}
+
+// Many files that no engine loads are one warning.
+void Judge::warn_of_harmless(std::span<const std::string_view> paths) {
+  const auto warn = [&](std::string message) {
+    diag::Diagnostic finding =
+        diag::make(diag::rule::weights_extra_file, std::move(message), std::string(kRemoveExtra));
+    finding.severity = diag::Severity::kWarning;
+    if (paths.size() <= kMostNamed) finding.path = paths.front();
+    report_.findings.add(std::move(finding));
+  };
+  if (paths.size() > kMostNamed)
+    return warn(fmt::format("{} files that no engine loads are not in the pin: \"{}\" and {} more", paths.size(),
+                            fmt::join(paths.first(kMostNamed), "\", \""), paths.size() - kMostNamed));
+  for (; !paths.empty(); paths = paths.subspan(1)) warn(fmt::format("\"{}\" is not in the pin", paths.front()));
 }
 
 // Names that differ in case only are one file on some file systems, and for some tools.
@@ -219,10 +227,9 @@ void Judge::case_collisions() {
     const bool both_pinned = a.pinned && b.pinned;
     diag::Diagnostic finding = diag::make(
         diag::rule::weights_case_collision, fmt::format("\"{}\" and \"{}\" differ in case only", a.path, b.path),
-        both_pinned ? "a copy to a file system that ignores case loses one of them"
-                    : fmt::format("the pin has {}: remove the other", a.pinned   ? fmt::format("\"{}\"", a.path)
-                                                                      : b.pinned ? fmt::format("\"{}\"", b.path)
-                                                                                 : "neither"));
+        both_pinned            ? std::string("a copy to a file system that ignores case loses one of them")
+        : a.pinned || b.pinned ? fmt::format("the pin has \"{}\": remove the other", a.pinned ? a.path : b.path)
+                               : std::string("neither is pinned: remove both"));
     finding.severity = both_pinned ? diag::Severity::kWarning : diag::Severity::kError;
     finding.path = b.pinned ? a.path : b.path;
     report_.findings.add(std::move(finding));

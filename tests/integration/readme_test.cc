@@ -40,8 +40,8 @@ TEST_CASE("readme: the damaged model gives exactly the diagnostics that are show
   content[1'000'000] = static_cast<char>(content[1'000'000] ^ 1);
   REQUIRE(base::write_file_atomic(shard, content).has_value());
   fs::remove(model / "tokenizer.json");
-  const Ran ran =
-      checkout.sweepctl({"weights", "verify", model.string(), "--pin", "matrix/models/embedded-mla-8h.json"});
+  const Ran ran = checkout.sweepctl(
+      {"weights", "verify", model.string(), "--pin", SWEEPCTL_SOURCE_DIR "/matrix/models/embedded-mla-8h.json"});
   CHECK(ran.code == 1);
   const std::string text = readme();
   const size_t begin = text.find("sweepctl: error: \"model-00002");

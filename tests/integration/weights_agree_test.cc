@@ -72,6 +72,25 @@ TEST_CASE("weights agree: hosts with the same model agree, one with a flipped by
   CHECK(document["hosts"][1]["verdict"] == "not verified");
 }
 
+TEST_CASE("weights agree: of many hosts those that do not agree are shown") {
+  const SmallCheckout checkout;
+  nlohmann::json report = report_of(checkout, checkout.copy_of_model(), "node0");
+  std::vector<std::string> arguments{"weights", "agree"};
+  for (int i = 0; i < 100; ++i) {
+    report["host"] = fmt::format("node{}", i);
+    auto changed = report;
+    if (i == 42) changed["files"][0]["sha256"] = std::string(64, 'b');
+    arguments.push_back(saved(checkout, changed));
+  }
+  const Ran ran = checkout.sweepctl(arguments);
+  INFO(ran.output);
+  CHECK(ran.code == 1);
+  CHECK(contains(ran.output, "node42"));
+  CHECK(contains(ran.output, "99 more hosts, 99 of them agree"));
+  CHECK(contains(ran.output, "(99 of 100 hosts)"));
+  CHECK_FALSE(contains(ran.output, "node17"));
+}
+
 TEST_CASE("weights agree: one report, none, and what is no report") {
   const SmallCheckout checkout;
   const std::string good = saved(checkout, report_of(checkout, checkout.copy_of_model(), "node0"));

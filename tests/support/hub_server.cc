@@ -128,7 +128,7 @@ void HubServer::answer(const HttpRequest& request, Reply& reply) {
   const std::string revision = decoded(is_api ? rest.substr(slash + 1) : rest.substr(0, slash));
   const auto branch = model_.branches.find(revision);
   if (branch == model_.branches.end() && revision != model_.commit) return refuse(reply, 404, "RevisionNotFound");
-  if (kind == "tree") return tree(query, reply);
+  if (kind == "tree") return tree(request.headers.at("host"), query, reply);
   if (kind == "paths-info") return paths_info(request, reply);
   if (kind == "resolve") return resolve(request, decoded(rest.substr(slash + 1)), reply);
   reply.whole(200, kJson,
@@ -138,7 +138,7 @@ void HubServer::answer(const HttpRequest& request, Reply& reply) {
                   .dump());
 }
 
-void HubServer::tree(const std::string& query, Reply& reply) {
+void HubServer::tree(const std::string& host, const std::string& query, Reply& reply) {
   size_t cursor = 0;
   if (const auto asked = fields(query, "cursor"); !asked.empty()) cursor = std::stoul(asked.front());
   json page = json::array();
@@ -151,8 +151,8 @@ void HubServer::tree(const std::string& query, Reply& reply) {
   reply.whole(
       200, kJson, page.dump(),
       next < model_.files.size()
-          ? fmt::format("Link: <{}/api/models/{}/tree/{}?recursive=true&expand=false&cursor={}>; rel=\"next\"\r\n",
-                        url(), model_.model, model_.commit, next)
+          ? fmt::format("Link: <{}://{}/api/models/{}/tree/{}?recursive=true&expand=false&cursor={}>; rel=\"next\"\r\n",
+                        scheme_, host, model_.model, model_.commit, next)
           : "");
 }
 

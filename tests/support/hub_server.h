@@ -46,7 +46,7 @@ class HubServer {
 
  private:
   void answer(const HttpRequest& request, Reply& reply);
-  void tree(const std::string& query, Reply& reply);
+  void tree(const std::string& host, const std::string& query, Reply& reply);
   void paths_info(const HttpRequest& request, Reply& reply);
   void resolve(const HttpRequest& request, const std::string& path, Reply& reply);
 

@@ -111,4 +111,17 @@ TEST_CASE("proxy: one that is not there is named by its variable, and its passwo
   CHECK(!contains(response.error().message + response.error().help, "hunter2"));
 }
 
+TEST_CASE("proxy: a value that is none is not shown either") {
+  for (const char* value : {"http://user:hunter2@proxy.example:port", "foo://user:hunter2@127.0.0.1:9",
+                            "http://user:hunter2@nosuch.invalid:9", "user:hunter2@", "http://user:hunter2@[::1"}) {
+    CAPTURE(value);
+    const EnvironmentVariable variable("https_proxy", value);
+    const auto response = get({.url = "https://hub.example/"});
+    REQUIRE(!response.has_value());
+    CAPTURE(response.error().message);
+    CHECK(response.error().rule == diag::rule::http_proxy);
+    CHECK(!contains(response.error().message + response.error().help, "hunter2"));
+  }
+}
+
 }  // namespace sweep::http

@@ -209,6 +209,24 @@ TEST_CASE("connection: refusals say what the hub means, and what to do") {
   CHECK(refusal_of(418, "").rule == diag::rule::hub_bad_reply);
 }
 
+TEST_CASE("connection: a refusal of the host that the hub leads to is not the hub's") {
+  const HttpServer store([](const HttpRequest&, Reply& reply) {
+    reply.whole(403, "application/xml", "<Error>expired</Error>", "X-Error-Code: GatedRepo\r\n");
+  });
+  const HttpServer server([&](const HttpRequest&, Reply& reply) {
+    reply.whole(302, "text/plain", "", fmt::format("Location: {}/f?Signature=secret\r\n", store.url()));
+  });
+  HubClient client;
+  Connection connection = client.connect(server.url());
+  Call call = call_of(server.url());
+  call.redirects = http::Redirects::kAnywhere;
+  const auto answer = connection.send(call);
+  REQUIRE(!answer.has_value());
+  CHECK(answer.error().rule == diag::rule::hub_bad_reply);
+  CHECK(contains(answer.error().message, store.url() + "/f, where the hub led to"));
+  CHECK(!contains(answer.error().message, "secret"));
+}
+
 TEST_CASE("connection: whoever repeats the token, it is not shown") {
   for (const auto& error :
        {refusal_of(401, "X-Error-Message: bad token hunter2\r\n", "hunter2"),

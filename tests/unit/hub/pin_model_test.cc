@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/rng.h"
@@ -10,6 +11,7 @@
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/digest/sha1.h"
+#include "orchestrator/http/client.h"
 #include "orchestrator/hub/api.h"
 #include "orchestrator/weights/verify.h"
 #include "tests/support/catch.h"
@@ -91,6 +93,11 @@ Pinned pin_with(const std::string& part, const std::function<void(const HttpRequ
 
 void json_reply(Reply& reply, const json& body, const std::string& headers = {}) {
   reply.whole(200, "application/json", body.dump(), headers);
+}
+
+// A Link header without scheme and host, so that it leads to the server that gives it.
+std::string relative(const std::string& link) {
+  return "<" + link.substr(link.find("/api/"));
 }
 
 json entry(const std::string& path, const std::string& content) {
@@ -353,6 +360,18 @@ TEST_CASE("pin: an index that names shards which are not there is refused, sayin
   CHECK(contains(pin(numbered).text(), "the numbering of the shards calls for \"" + gone));
 }
 
+TEST_CASE("pin: an index that counts more bytes than there are is pinned with a warning") {
+  Model model;
+  json index = json::parse(model.hub().files[kIndex]);
+  index["metadata"]["total_size"] = 1'000'000;
+  model.hub().files[kIndex] = index.dump();
+  const HubServer server(model.hub());
+  const auto result = pin(server);
+  REQUIRE(result.pin.has_value());
+  CHECK(result.has(diag::rule::hub_index_total));
+  CHECK(result.pin->index->total_size == 1'000'000);
+}
+
 TEST_CASE("pin: an index that escapes the folder, or is none, is refused") {
   Model model;
   model.hub().files[kIndex] = R"({"weight_map": {"w": "../../etc/passwd"}})";
@@ -379,8 +398,26 @@ TEST_CASE("pin: headers of another commit or another file are refused") {
   CHECK(head(commit + "ETag: \"" + std::string(40, 'f') + "\"\r\n").has(diag::rule::hub_identity));
   CHECK(head(commit + "X-Linked-ETag: \"x\"\r\nETag: \"" + blob + "\"\r\n").has(diag::rule::hub_identity));
   CHECK(head(commit + "X-Linked-Size: 5\r\nETag: \"" + blob + "\"\r\n").has(diag::rule::hub_identity));
-  CHECK(head(commit).has(diag::rule::hub_bad_reply));
-  CHECK(head("ETag: \"" + blob + "\"\r\n").has(diag::rule::hub_bad_reply));
+}
+
+TEST_CASE("pin: a hub without a second opinion is enough for a pin, with a warning") {
+  for (const std::string& part : {"/resolve/" + kCommit + "/config.json", std::string("/paths-info/")})
+    for (const int status : {404, 405, 501}) {
+      CAPTURE(part, status);
+      const auto result =
+          pin_with(part, [&](const HttpRequest&, Reply& reply) { reply.whole(status, "text/plain", "not here"); });
+      INFO(result.text());
+      CHECK(result.pin.has_value());
+      CHECK(result.has(diag::rule::hub_unconfirmed));
+    }
+  const auto bare =
+      pin_with("/config.json", [](const HttpRequest&, Reply& reply) { reply.whole(200, "text/plain", ""); });
+  CHECK(bare.pin.has_value());
+  CHECK(bare.has(diag::rule::hub_unconfirmed));
+  // The file is listed, and the hub says that there is none.
+  CHECK(pin_with("/config.json", [](const HttpRequest&, Reply& reply) {
+          reply.whole(404, "text/plain", "", "X-Error-Code: EntryNotFound\r\n");
+        }).has(diag::rule::hub_no_file));
 }
 
 TEST_CASE("pin: a second opinion that differs is refused") {
@@ -403,8 +440,10 @@ TEST_CASE("pin: a second opinion that differs is refused") {
     return pin(server);
   };
   CHECK(with([](json&) {}).has(diag::rule::hub_identity));
-  CHECK(contains(with([](json& list) { list = json::array(); }).text(), "paths-info says nothing"));
-  CHECK(with([](json& list) { list = "x"; }).has(diag::rule::hub_bad_reply));
+  const auto silent = with([](json& list) { list = json::array(); });
+  CHECK(silent.pin.has_value());
+  CHECK(contains(silent.text(), "paths-info says nothing about"));
+  CHECK(with([](json& list) { list = "x"; }).has(diag::rule::hub_unconfirmed));
 }
 
 TEST_CASE("pin: files that the hub's scanners warn about are pinned with one warning a status") {
@@ -433,9 +472,8 @@ TEST_CASE("pin: files that the hub's scanners warn about are pinned with one war
 TEST_CASE("pin: trouble that passes changes nothing") {
   Model model;
   const HubServer calm(model.hub());
-  int count = 0;
+  std::atomic<int> count = 0;
   const HubServer server(model.hub(), [&](const HttpRequest& request, Reply& reply) {
-    // One connection after the other: no two threads come here at once.
     switch (count++ % 5) {
       case 0:
         reply.whole(429, "text/plain", "", "Retry-After: 1\r\n");
@@ -463,6 +501,40 @@ TEST_CASE("pin: trouble that passes changes nothing") {
   REQUIRE(result.pin.has_value());
   CHECK(weights::to_text(*result.pin) == weights::to_text(*expected.pin));
   CHECK(result.waits == 16);
+}
+
+TEST_CASE("pin: a byte that changes in any one reply changes no pin unnoticed") {
+  Model model;
+  model.hub().page_size = 3;
+  const HubServer genuine(model.hub());
+  const auto truth = pin(genuine);
+  REQUIRE(truth.pin.has_value());
+  const size_t replies = genuine.requests().size();
+  base::SplitMix64 random(5);
+  size_t refused = 0;
+  for (int i = 0; i < 120; ++i) {
+    CAPTURE(i);
+    const size_t victim = random.below(replies);
+    std::atomic<size_t> number = 0;
+    const HubServer server(model.hub(), [&](const HttpRequest& request, Reply& reply) {
+      if (number++ != victim || request.method == "HEAD") return false;
+      const auto method = request.method == "POST" ? http::Method::kPost : http::Method::kGet;
+      const auto whole = http::send(method, {.url = genuine.url() + request.target, .body = request.body});
+      std::string body = whole.value().body;
+      char& byte = body[random.below(body.size())];
+      byte = static_cast<char>(random.below(2) == 0 ? byte ^ (1 << random.below(7)) : '0' + random.below(10));
+      const std::string next(whole->head.header("link"));
+      reply.whole(200, "application/json", body, next.empty() ? "" : fmt::format("Link: {}\r\n", relative(next)));
+      return true;
+    });
+    const auto result = pin(server);
+    INFO(result.text());
+    if (!result.pin)
+      ++refused;
+    else if (weights::to_text(*result.pin) != weights::to_text(*truth.pin))
+      CHECK(result.has(diag::rule::hub_unconfirmed));  // a name that only the listing knows
+  }
+  CHECK(refused > 50);
 }
 
 TEST_CASE("pin: whatever a listing holds, it is read or refused") {

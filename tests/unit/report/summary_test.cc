@@ -38,7 +38,8 @@ json document(const plan::Job& job, const judge::Verdict& verdict) {
                                   .verdict = verdict,
                                   .acceptance = judge::Steps{.steps = 450, .accepted = 2115},
                                   .planned_requests = 10,
-                                  .kernels = {{"arch", "cpu"}, {"content_id", "abc"}}});
+                                  .kernels = {{"arch", "cpu"}, {"content_id", "abc"}},
+                                  .power = {{"measured", false}, {"reason", "no GPU was used"}}});
 }
 
 }  // namespace

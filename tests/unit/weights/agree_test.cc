@@ -191,6 +191,19 @@ TEST_CASE("agree: hosts that are not verified do not outvote one that is") {
   CHECK(agreement.differences.at(0).groups.at(0).hosts == std::vector<size_t>{0});
 }
 
+TEST_CASE("agree: a host of which only download records were compared is not verified") {
+  auto all = hosts(2);
+  all[1].report.verified = false;
+  for (FileReport& f : all[1].report.files) {
+    f.sha256.reset();
+    f.proof = Proof::kNone;
+    f.status = FileStatus::kNotChecked;
+  }
+  const Agreement agreement = agree(all);
+  CHECK(rules_of(agreement) == Rules{"weights/host-not-verified"});
+  CHECK(contains(messages(agreement), "\"node1\" is not verified: the content of its files was not read"));
+}
+
 TEST_CASE("agree: an interrupted verification is not held against the files it did not get to") {
   auto all = hosts(2);
   all[0].report.verified = false;

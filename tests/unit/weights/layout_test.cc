@@ -260,7 +260,9 @@ TEST_CASE("layout: a folder without anything pinned is one finding, and nothing 
   CHECK(report.findings.error_count() == 1);
   CHECK(contains(messages_of(report), "none of the 6 pinned files is in"));
   CHECK(report.files.size() == 6);
-  fs::create_symlink("/etc/hostname", other / "config.json");
+  fs::create_symlink("nowhere", other / "broken");
+  CHECK(verify(other.path(), pin).bytes == 0);
+  fs::create_symlink("nowhere", other / "config.json");
   CHECK(verify(other.path(), pin).findings.error_count() > 2);
 }
 

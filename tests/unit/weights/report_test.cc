@@ -138,7 +138,9 @@ TEST_CASE("weights report: a missing or mistyped field is refused") {
   CHECK(!report_from_json(bad_status).has_value());
   auto bad_rule = json;
   bad_rule["findings"][0]["rule"] = "no/such-rule";
-  CHECK(!report_from_json(bad_rule).has_value());
+  const auto unknown = report_from_json(bad_rule);
+  REQUIRE_FALSE(unknown.has_value());
+  CHECK(contains(unknown.error().message, "is of rule \"no/such-rule\", which is not known here"));
   CHECK(!report_from_json("text").has_value());
 }
 

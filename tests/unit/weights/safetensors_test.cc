@@ -122,6 +122,11 @@ TEST_CASE("safetensors: deep nesting, huge numbers and a million problems do no 
   const std::string problems = check(object(many), 0);
   CHECK(contains(problems, "9980 more problems"));
   CHECK(problems.size() < 4000);
+  const std::string name(1'000'000, 'n');
+  CHECK(check(object(tensor(name, "U8", "[2]", 0, 1) + "," + tensor(name, name, "[2]", 1, 2)), 2).size() < 4000);
+  std::string shape = "[1";
+  for (int i = 0; i < 100'000; ++i) shape += ",1";
+  CHECK(contains(check(object(tensor("a", "U8", shape + "]", 0, 2)), 2), "(U8 of 100001 extents) takes 2 bytes"));
 }
 
 TEST_CASE("safetensors: random changes to a header are found or harmless, and never fatal") {
