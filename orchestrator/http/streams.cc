@@ -17,6 +17,7 @@
 #include "orchestrator/base/clock.h"
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/http.h"
+#include "orchestrator/http/receive_time.h"
 #include "orchestrator/http/transfer.h"
 
 namespace sweep::http {
@@ -49,6 +50,7 @@ class Streams::State {
     std::unique_ptr<Transfer> transfer;
     bool added = false;
     bool head_given = false;
+    int64_t last_ns = 0;  // of the last bytes received
   };
   struct Received {
     Id id = 0;
@@ -65,6 +67,9 @@ class Streams::State {
 
   static int on_socket(CURL* easy, curl_socket_t socket, int what, void* self, void* socket_data);
   static int on_timer(CURLM* multi, long timeout_ms, void* self);
+  void begin_round();
+  void look_at(curl_socket_t socket);
+  int64_t receive_time(size_t bytes, int64_t read_ns);
   void drive(curl_socket_t socket, int events);
   void drive_timer();
   void expire();
@@ -80,6 +85,12 @@ class Streams::State {
   std::stop_token stop_;
   int64_t curl_timer_ns_ = -1;  // -1: libcurl waits for no timer
   int64_t next_expiry_check_ns_ = 0;
+  int64_t round_ns_ = 0;  // when the sockets that are being read were found readable
+  WallClockOffset wall_clock_ = WallClockOffset::now();
+  bool wall_clock_holds_ = true;  // it was not set since the last round
+  // Of what libcurl is reading: when it arrived, and how much of it has not been seen yet.
+  int64_t arrived_ns_ = 0;
+  int64_t arrived_bytes_ = 0;
   Id next_id_ = 1;
   std::unordered_map<Id, Stream> streams_;
   std::vector<Received> received_;
@@ -142,6 +153,7 @@ int Streams::State::on_socket(CURL*, curl_socket_t socket, int what, void* self,
   if ((what & CURL_POLL_OUT) != 0) event.events |= EPOLLOUT;
   // Any pointer that is not null marks a socket which is already being watched.
   const int operation = socket_data == nullptr ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (socket_data == nullptr) stamp_arrivals(socket);
   if (::epoll_ctl(state.epoll_.get(), operation, socket, &event) != 0) {
     // The kernel forgets a socket that is closed, and numbers are used again: it may know more or less than libcurl.
     const int other = operation == EPOLL_CTL_ADD ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -163,8 +175,10 @@ Streams::Id Streams::State::start(Method method, Request request, StreamCallback
   stream.id = id;
   stream.callbacks = std::move(callbacks);
   stream.transfer =
-      std::make_unique<Transfer>(method, std::move(request), [this, id](std::string_view bytes, int64_t received_ns) {
-        received_.push_back({.id = id, .ns = received_ns, .offset = received_bytes_.size(), .size = bytes.size()});
+      std::make_unique<Transfer>(method, std::move(request), [this, &stream](std::string_view bytes, int64_t read_ns) {
+        stream.last_ns = std::max(stream.last_ns, receive_time(bytes.size(), read_ns));
+        received_.push_back(
+            {.id = stream.id, .ns = stream.last_ns, .offset = received_bytes_.size(), .size = bytes.size()});
         received_bytes_.append(bytes);
       });
   if (stream.transfer->rejected()) {
@@ -185,6 +199,27 @@ Streams::Id Streams::State::start(Method method, Request request, StreamCallback
 void Streams::State::cancel(Id id) {
   const auto found = streams_.find(id);
   if (found != streams_.end()) endings_.push_back({id, found->second.transfer->cancelled()});
+}
+
+void Streams::State::begin_round() {
+  round_ns_ = base::monotonic_ns();
+  const WallClockOffset now = WallClockOffset::now();
+  wall_clock_holds_ = now.continues(wall_clock_);
+  wall_clock_ = now;
+}
+
+// Without the kernel's word, the bytes were there when the socket was found readable.
+void Streams::State::look_at(curl_socket_t socket) {
+  const auto stamped = wall_clock_holds_ ? arrival(socket) : std::nullopt;
+  arrived_ns_ = stamped ? wall_clock_.to_monotonic(stamped->unix_ns) : round_ns_;
+  arrived_bytes_ = stamped ? stamped->bytes : INT64_MAX;
+}
+
+// More bytes than were looked at have arrived since: their time is not known better than when they were read. HTTP's
+// own bytes, which are not seen here, only make this rarer.
+int64_t Streams::State::receive_time(size_t bytes, int64_t read_ns) {
+  arrived_bytes_ -= static_cast<int64_t>(bytes);
+  return arrived_bytes_ >= 0 ? std::min(arrived_ns_, read_ns) : read_ns;
 }
 
 void Streams::State::drive(curl_socket_t socket, int events) {
@@ -216,6 +251,7 @@ void Streams::State::poll(std::chrono::milliseconds longest) {
     const auto left = std::chrono::milliseconds((until_ns - now_ns) / kNanosecondsPerMillisecond);
     std::array<epoll_event, kEventsPerWait> events;
     const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerWait, wait_ms(left));
+    begin_round();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<size_t>(i)];
       if (event.data.fd == wake_.get()) continue;  // stays readable: every later wait returns at once, as it should
@@ -223,7 +259,9 @@ void Streams::State::poll(std::chrono::milliseconds longest) {
       if ((event.events & (EPOLLIN | EPOLLHUP)) != 0) flags |= CURL_CSELECT_IN;
       if ((event.events & EPOLLOUT) != 0) flags |= CURL_CSELECT_OUT;
       if ((event.events & EPOLLERR) != 0) flags |= CURL_CSELECT_ERR;
+      if ((flags & CURL_CSELECT_IN) != 0) look_at(event.data.fd);
       drive(event.data.fd, flags);
+      arrived_bytes_ = 0;
     }
     drive_timer();
     expire();

@@ -8,6 +8,7 @@
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
+#include "orchestrator/engine/decode_log.h"
 #include "orchestrator/engine/running.h"
 #include "orchestrator/engine/server.h"
 #include "orchestrator/loadgen/closed_loop.h"
@@ -172,13 +173,13 @@ json window_json(const sample::Window& window) {
           {"end_unix_ns", window.end_unix_ns}};
 }
 
-json windows_json(const std::vector<engine::Window>& windows) {
+json windows_json(const std::vector<engine::DecodeWindow>& windows) {
   json list = json::array();
-  for (const engine::Window& w : windows)
-    list.push_back({{"begin_unix_ns", w.begin_unix_ns},
-                    {"end_unix_ns", w.end_unix_ns},
-                    {"steps", w.steps},
-                    {"accepted", w.accepted}});
+  for (const engine::DecodeWindow& w : windows)
+    list.push_back({{"begin_unix_ns", w.begin_ns.value_or(0)},
+                    {"end_unix_ns", w.end_ns.value_or(0)},
+                    {"steps", w.steps.value_or(0)},
+                    {"accepted", w.accepted.value_or(0)}});
   return list;
 }
 
@@ -209,10 +210,10 @@ diag::Result<json> put_load(const Line& line, Server& server, const WeightsOutco
                            measured->window ? measured->window->seconds() : 0.0));
   if (auto synced = writer->sync(); !synced) return diag::fail(std::move(synced).error());
   SWEEPCTL_CHECK(measured->window.has_value());
-  const std::vector<engine::Window> windows =
+  const std::vector<engine::DecodeWindow> windows =
       server.engine ? engine::read_windows(line.folder.file(stage_file::kEngineLog), measured->window->start_unix_ns,
                                            measured->window->end_unix_ns)
-                    : std::vector<engine::Window>();
+                    : std::vector<engine::DecodeWindow>();
   return json{{"window", window_json(*measured->window)},
               {"counters_before", readings.before ? engine::to_json(*readings.before) : json()},
               {"counters_after", readings.after ? engine::to_json(*readings.after) : json()},

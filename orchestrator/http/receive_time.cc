@@ -1,0 +1,71 @@
+#include "orchestrator/http/receive_time.h"
+
+#include <sys/socket.h>
+#include <time.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "orchestrator/base/clock.h"
+
+namespace sweep::http {
+
+namespace {
+constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
+// A slewed clock runs wrong by 500 ppm at most; between two rounds of reading lie milliseconds.
+constexpr int64_t kMostSlewNs = 1'000'000;
+// More than libcurl reads at once. Nothing is copied.
+constexpr size_t kPeekedBytes = 65536;
+}  // namespace
+
+void stamp_arrivals(int socket) {
+  const int on = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+}
+
+WallClockOffset WallClockOffset::now() {
+  // The thread may be interrupted between two readings: the narrowest of a few pairs counts.
+  constexpr int kAttempts = 5;
+  constexpr int64_t kNarrowNs = 1000;
+  WallClockOffset offset;
+  int64_t narrowest_ns = INT64_MAX;
+  for (int i = 0; i < kAttempts && narrowest_ns > kNarrowNs; ++i) {
+    const int64_t before_ns = base::monotonic_ns();
+    const int64_t unix_ns = base::unix_ns();
+    const int64_t width_ns = base::monotonic_ns() - before_ns;
+    if (width_ns >= narrowest_ns) continue;
+    narrowest_ns = width_ns;
+    offset.offset_ns_ = unix_ns - before_ns - width_ns / 2;
+  }
+  return offset;
+}
+
+bool WallClockOffset::continues(const WallClockOffset& earlier) const {
+  return std::abs(offset_ns_ - earlier.offset_ns_) <= kMostSlewNs;
+}
+
+std::optional<Arrival> arrival(int socket) {
+  static thread_local std::array<char, kPeekedBytes> unused;
+  iovec place{.iov_base = unused.data(), .iov_len = unused.size()};
+  alignas(cmsghdr) std::array<char, 256> control;
+  msghdr message{};
+  message.msg_iov = &place;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  // With MSG_TRUNC, TCP passes over the bytes without copying them (tcp(7)); with MSG_PEEK, it leaves them there.
+  const ssize_t bytes = ::recvmsg(socket, &message, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+  if (bytes <= 0) return std::nullopt;
+  for (const cmsghdr* entry = CMSG_FIRSTHDR(&message); entry != nullptr;
+       entry = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(entry))) {
+    if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SO_TIMESTAMPNS) continue;
+    timespec stamp{};
+    std::memcpy(&stamp, CMSG_DATA(entry), sizeof stamp);
+    return Arrival{.unix_ns = stamp.tv_sec * kNanosecondsPerSecond + stamp.tv_nsec, .bytes = bytes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace sweep::http
