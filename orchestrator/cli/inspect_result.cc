@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -69,13 +68,17 @@ std::string difference_table(const json& differences) {
 std::string text_of(const report::Inspection& inspection) {
   const json& v = inspection.values;
   std::string out;
-  if (v.contains("differences")) {
-    out += difference_table(v["differences"]);
-    out += fmt::format("{} figures differ; {} output tokens/s a GPU\n", v["differences"].size(),
-                       report::figure(report::number_at(v, "output_tput_per_gpu"), 3));
+  if (!v.contains("differences")) {
+    out = row_table(v);
+  } else if (!v.contains("latency_ms")) {
+    out = "nothing was computed again: the raw records are not beside the result\n";
+  } else if (v["differences"].empty()) {
+    out = "every figure is as computed again from the raw records\n";
   } else {
-    out += row_table(v);
+    out = difference_table(v["differences"]) + fmt::format("{} figures differ\n", v["differences"].size());
   }
+  if (const auto rate = report::number_at(v, "output_tput_per_gpu"))
+    out += fmt::format("{:.3f} output tokens/s for each of {} GPUs\n", *rate, v["gpus"].dump());
   return out + (inspection.valid ? "valid\n" : "INVALID\n");
 }
 

@@ -57,6 +57,7 @@ class Recheck {
     } catch (const json::exception& error) {  // documents beside the result are of any shape
       not_recomputed(fmt::format("a document of the bundle has an unexpected shape: {}", error.what()));
     }
+    report_differences();
     out_.values["valid"] = result_["valid"];
     out_.values["reasons"] = result_["reasons"];
     conclude();
@@ -86,14 +87,28 @@ class Recheck {
 
   void differs(const std::string& field, const json& stated, const json& recomputed) {
     json& list = out_.values["differences"];
-    if (list.size() >= kMostDifferences) return;
-    list.push_back({{"field", field}, {"stated", stated}, {"recomputed", recomputed}});
-    diag::Diagnostic d =
-        diag::make_at(rule::result_differs, {.file = file_.string()},
-                      fmt::format("\"{}\" is {}, recomputed {}", field, shown(stated), shown(recomputed)),
-                      "trust the raw records; `sha256sum -c SHA256SUMS` tells which file was changed");
-    d.path = field;
-    out_.findings.add(std::move(d));
+    if (list.size() < kMostDifferences)
+      list.push_back({{"field", field}, {"stated", stated}, {"recomputed", recomputed}});
+  }
+
+  // One finding for each part of the result: a changed request changes every figure of the latencies.
+  void report_differences() {
+    const json& list = out_.values["differences"];
+    for (size_t i = 0; i < list.size();) {
+      const auto field = list[i]["field"].get<std::string>();
+      const std::string part = field.starts_with("conditions.") ? field : field.substr(0, field.find('.'));
+      size_t end = i + 1;
+      while (end < list.size() && list[end]["field"].get<std::string>().starts_with(part + ".")) ++end;
+      std::string message =
+          fmt::format("\"{}\" is {}, recomputed {}", field, shown(list[i]["stated"]), shown(list[i]["recomputed"]));
+      if (end - i > 1) message += fmt::format("; {} more figures of \"{}\" differ", end - i - 1, part);
+      diag::Diagnostic d =
+          diag::make_at(rule::result_differs, {.file = file_.string()}, std::move(message),
+                        "trust the raw records; `sha256sum -c SHA256SUMS` tells which file was changed");
+      d.path = field;
+      out_.findings.add(std::move(d));
+      i = end;
+    }
   }
 
   // Every figure of `recomputed` against the one at the same place.
@@ -114,7 +129,7 @@ class Recheck {
     const auto tp = report::number_at(point, "tp").value_or(1);
     const auto pp = report::number_at(point, "pp").value_or(1);
     const auto rate = report::number_at(result_, "throughput/output_tokens_per_second");
-    out_.values["gpus"] = gpus;
+    out_.values["gpus"] = report::at(point, "gpus");
     out_.values["output_tput_per_gpu"] = gpus > 0 && rate ? json(*rate / gpus) : json(nullptr);
     const json& job = report::at(result_, "provenance/job");
     if (gpus > 0 && gpus != tp * pp && !(job.is_object() && job.value("multinode", false)))

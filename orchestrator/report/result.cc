@@ -137,6 +137,29 @@ json result_document(const Record& r) {
           {"provenance", r.provenance}};
 }
 
+namespace {
+
+// Of InferenceX, utils/aggregate_power.py, schema version 2: energy is that of all GPUs, over the named count.
+void put_power(const Record& r, json& out) {
+  if (!r.power.is_object() || !r.power.value("measured", false)) return;
+  constexpr int kVersion = 2;
+  out["power_metric_schema_version"] = kVersion;
+  out["power_valid"] = r.power.value("valid", false) ? 1 : 0;
+  const json energy = r.power.value("total_energy_j", json());
+  if (!energy.is_number()) return;
+  out["avg_power_w"] = r.power.value("avg_power_per_gpu_w", json());
+  out["avg_total_gpu_power_w"] = r.power.value("avg_total_power_w", json());
+  out["total_gpu_energy_j"] = energy;
+  const sample::Summary& s = r.summary;
+  for (const auto& [name, count] :
+       {std::pair("joules_per_successful_query", s.requests - s.failed),
+        std::pair("joules_per_input_token", s.prompt_tokens), std::pair("joules_per_output_token", s.completion_tokens),
+        std::pair("joules_per_total_token", s.prompt_tokens + s.completion_tokens)})
+    if (count > 0) out[name] = energy.get<double>() / static_cast<double>(count);
+}
+
+}  // namespace
+
 json aggregate_document(const Record& r) {
   const plan::Job& job = r.job;
   json out = {{"hw", job.runner},
@@ -166,6 +189,7 @@ json aggregate_document(const Record& r) {
     out["output_tput_per_gpu"] = *r.summary.output_token_throughput / gpus;
     out["input_tput_per_gpu"] = (*r.summary.total_token_throughput - *r.summary.output_token_throughput) / gpus;
   }
+  put_power(r, out);
   constexpr double kMillisecondsPerSecond = 1000;
   const auto put = [&](const char* name, const stats::Distribution& d) {
     for (const auto& [prefix, value] : {std::pair("mean", d.mean), std::pair("median", d.p50),
