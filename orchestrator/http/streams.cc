@@ -1,6 +1,7 @@
 #include "orchestrator/http/streams.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 #include <string>
 #include <system_error>
 #include <unordered_map>
@@ -27,6 +29,9 @@ constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 // Our own limits are looked at this often: precise enough for limits of seconds, and cheap with a thousand streams.
 constexpr int64_t kExpiryCheckMs = 20;
 constexpr int kEventsPerWait = 256;
+// Reading goes before delivering, so that what the next chunk would join is read before that one comes; up to this
+// much.
+constexpr size_t kMostHeldBytes = size_t{256} << 10;
 }  // namespace
 
 // libcurl's multi interface on epoll: the cost of a wake-up does not grow with the number of idle streams.
@@ -41,7 +46,7 @@ class Streams::State {
   Id start(Method method, Request request, StreamCallbacks callbacks);
   void cancel(Id id);
   size_t active() const { return streams_.size(); }
-  void poll(std::chrono::milliseconds longest);
+  void poll(std::chrono::nanoseconds longest);
 
  private:
   struct Stream {
@@ -77,7 +82,8 @@ class Streams::State {
   void deliver();
   void deliver_bytes();
   void end(Ending ending);
-  int wait_ms(std::chrono::milliseconds longest) const;
+  int64_t wait_ns(int64_t longest_ns) const;
+  int wait(int64_t longest_ns, std::span<epoll_event> events) const;
 
   CURLM* multi_;
   base::FileDescriptor epoll_;
@@ -95,6 +101,8 @@ class Streams::State {
   std::unordered_map<Id, Stream> streams_;
   std::vector<Received> received_;
   std::string received_bytes_;
+  std::vector<Received> delivering_;
+  std::string delivering_bytes_;
   std::vector<Ending> endings_;
   std::stop_callback<std::function<void()>> wake_on_stop_;  // last: it uses wake_
 };
@@ -233,24 +241,31 @@ void Streams::State::drive_timer() {
   drive(CURL_SOCKET_TIMEOUT, 0);
 }
 
-int Streams::State::wait_ms(std::chrono::milliseconds longest) const {
+int64_t Streams::State::wait_ns(int64_t longest_ns) const {
   if (!endings_.empty() || !received_.empty()) return 0;
-  int64_t wait = std::min<int64_t>(std::max<int64_t>(longest.count(), 0), kExpiryCheckMs);
-  if (curl_timer_ns_ >= 0) {
-    const int64_t until_timer_ns = std::max<int64_t>(0, curl_timer_ns_ - base::monotonic_ns());
-    wait = std::min(wait, (until_timer_ns + kNanosecondsPerMillisecond - 1) / kNanosecondsPerMillisecond);
-  }
-  return static_cast<int>(wait);
+  int64_t wait = std::clamp<int64_t>(longest_ns, 0, kExpiryCheckMs * kNanosecondsPerMillisecond);
+  if (curl_timer_ns_ >= 0) wait = std::min(wait, std::max<int64_t>(0, curl_timer_ns_ - base::monotonic_ns()));
+  return wait;
 }
 
-void Streams::State::poll(std::chrono::milliseconds longest) {
-  const int64_t until_ns = base::monotonic_ns() + longest.count() * kNanosecondsPerMillisecond;
+int Streams::State::wait(int64_t longest_ns, std::span<epoll_event> events) const {
+  const int64_t wait = wait_ns(longest_ns);
+  if (wait > 0 && wait < kNanosecondsPerMillisecond) {  // epoll_wait() knows milliseconds only
+    pollfd watched{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+    const timespec time{.tv_sec = 0, .tv_nsec = wait};
+    ::ppoll(&watched, 1, &time, nullptr);
+    return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  }
+  return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                      static_cast<int>(wait / kNanosecondsPerMillisecond));
+}
+
+void Streams::State::poll(std::chrono::nanoseconds longest) {
+  const int64_t until_ns = base::monotonic_ns() + longest.count();
   bool something = false;
   while (!something && !streams_.empty()) {
-    const int64_t now_ns = base::monotonic_ns();
-    const auto left = std::chrono::milliseconds((until_ns - now_ns) / kNanosecondsPerMillisecond);
     std::array<epoll_event, kEventsPerWait> events;
-    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerWait, wait_ms(left));
+    const int count = wait(until_ns - base::monotonic_ns(), events);
     begin_round();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<size_t>(i)];
@@ -266,6 +281,8 @@ void Streams::State::poll(std::chrono::milliseconds longest) {
     drive_timer();
     expire();
     collect_finished();
+    const bool may_be_more = count > 0 && !received_.empty() && received_bytes_.size() < kMostHeldBytes;
+    if (may_be_more && endings_.empty()) continue;
     something = !endings_.empty() || !received_.empty();
     deliver();
     if (base::monotonic_ns() >= until_ns) break;
@@ -303,17 +320,20 @@ void Streams::State::deliver() {
 }
 
 void Streams::State::deliver_bytes() {
-  const std::vector<Received> pieces = std::exchange(received_, {});
-  const std::string bytes = std::exchange(received_bytes_, {});
-  for (const Received& piece : pieces) {
+  // Callbacks may start requests, which may receive.
+  delivering_.swap(received_);
+  delivering_bytes_.swap(received_bytes_);
+  for (const Received& piece : delivering_) {
     const auto found = streams_.find(piece.id);
     if (found == streams_.end()) continue;
     Stream& stream = found->second;
     if (!std::exchange(stream.head_given, true) && stream.callbacks.head)
       stream.callbacks.head(stream.transfer->head());
     if (stream.callbacks.bytes)
-      stream.callbacks.bytes(std::string_view(bytes).substr(piece.offset, piece.size), piece.ns);
+      stream.callbacks.bytes(std::string_view(delivering_bytes_).substr(piece.offset, piece.size), piece.ns);
   }
+  delivering_.clear();
+  delivering_bytes_.clear();
 }
 
 void Streams::State::end(Ending ending) {
@@ -352,7 +372,7 @@ size_t Streams::active() const {
   return state_->active();
 }
 
-void Streams::poll(std::chrono::milliseconds longest) {
+void Streams::poll(std::chrono::nanoseconds longest) {
   state_->poll(longest);
 }
 

@@ -54,7 +54,7 @@ class Streams {
   size_t active() const;
 
   // Waits up to `longest` for something to happen and delivers it. Returns at once when nothing is active.
-  void poll(std::chrono::milliseconds longest);
+  void poll(std::chrono::nanoseconds longest);
 
  private:
   class State;

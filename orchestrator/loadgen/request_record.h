@@ -23,6 +23,8 @@ class RequestRecord {
   RequestRecord& operator=(const RequestRecord&) = delete;
 
   void sent(int64_t monotonic_ns, int64_t unix_ns);
+  // When it was due, if that was not when it was sent.
+  void scheduled(int64_t monotonic_ns) { sample_.scheduled_ns = monotonic_ns; }
   void begin(const http::ReplyHead& head);
   void receive(std::string_view bytes, int64_t received_ns);
   void finish(const http::StreamEnd& end);
