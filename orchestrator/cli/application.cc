@@ -130,6 +130,7 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
   add_changelog(app, action);
   add_weights(app, action);
   add_kernels(app, action);
+  add_inspect(app, action);
   add_schema(app, action);
   add_explain(app, action);
   add_doctor(app, action);

@@ -40,6 +40,12 @@ void add_weights_pin(CLI::App& weights_command, Action& action);     // below `w
 void add_weights_verify(CLI::App& weights_command, Action& action);  // likewise
 void add_weights_agree(CLI::App& weights_command, Action& action);   // likewise
 void add_kernels(CLI::App& app, Action& action);
+void add_inspect(CLI::App& app, Action& action);
+void add_inspect_sse(CLI::App& inspect_command, Action& action);         // below `inspect`
+void add_inspect_metrics(CLI::App& inspect_command, Action& action);     // likewise
+void add_inspect_decode_log(CLI::App& inspect_command, Action& action);  // likewise
+void add_inspect_power(CLI::App& inspect_command, Action& action);       // likewise
+void add_inspect_result(CLI::App& inspect_command, Action& action);      // likewise
 void add_schema(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);

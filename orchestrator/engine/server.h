@@ -3,8 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stop_token>
@@ -29,9 +27,9 @@ Counters operator-(const Counters& after, const Counters& before);
 nlohmann::json to_json(const Counters& counters);
 diag::Result<Counters> counters_from_json(const nlohmann::json& json);
 
-// Reads the counters with this prefix out of a page in Prometheus' text format, summed over labels. Nothing if the page
-// has no draft counter.
-std::optional<Counters> parse_counters(std::string_view page, std::string_view prefix);
+// Reads the counters of the engine with this prefix out of a page in Prometheus' text format, summed over labels. Fails
+// for a malformed page, and (engine/no-counters) for one without the draft counter. `source` is for messages.
+diag::Result<Counters> parse_counters(std::string_view page, std::string_view prefix, const std::string& source);
 
 diag::Result<Counters> read_counters(const std::string& base_url, std::string_view prefix, const std::stop_token& stop);
 
@@ -40,18 +38,5 @@ std::optional<std::vector<std::string>> models_if_ready(const std::string& base_
 
 // GET /server_info; null if the server has none.
 nlohmann::json server_info(const std::string& base_url, const std::stop_token& stop);
-
-// Consecutive verification steps whose acceptance the engine reported together.
-struct Window {
-  int64_t begin_unix_ns = 0;
-  int64_t end_unix_ns = 0;
-  int64_t steps = 0;
-  int64_t accepted = 0;
-
-  double acceptance_length() const { return 1.0 + static_cast<double>(accepted) / static_cast<double>(steps); }
-};
-
-// The embedded engine's decode windows that lie wholly inside [begin, end] of the measurement.
-std::vector<Window> read_windows(const std::filesystem::path& log, int64_t begin_unix_ns, int64_t end_unix_ns);
 
 }  // namespace sweep::engine

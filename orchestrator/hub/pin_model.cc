@@ -120,6 +120,8 @@ class HubPin {
     diagnostics_.add(failure);
     return false;
   }
+  // Whether a second opinion is merely not to be had here: then a warning says so.
+  bool is_unconfirmed(const diag::Diagnostic& failure);
   void disagree(const ListedFile& listed, std::string_view who, const std::string& said);
 
   Connection& connection_;
@@ -133,6 +135,12 @@ void HubPin::disagree(const ListedFile& listed, std::string_view who, const std:
   diagnostics_.add(diag::make(diag::rule::hub_identity,
                               fmt::format("\"{}\": the listing says {}, {} says {}", diag::printable(listed.path),
                                           identity_text(listed.size, listed.digest()), who, said)));
+}
+
+bool HubPin::is_unconfirmed(const diag::Diagnostic& failure) {
+  if (failure.rule != diag::rule::hub_bad_reply && failure.rule != diag::rule::hub_no_repository) return false;
+  diagnostics_.add(diag::make(diag::rule::hub_unconfirmed, "what is listed was not confirmed: " + failure.message));
+  return true;
 }
 
 bool HubPin::read_totals() {
@@ -185,7 +193,7 @@ const ListedFile& probe_of(std::span<const ListedFile> files) {
 bool HubPin::compare_head() {
   const ListedFile& probe = probe_of(files_);
   const auto head = ask_head(connection_, wanted_, probe.path);
-  if (!head) return no_answer(head.error());
+  if (!head) return is_unconfirmed(head.error()) || no_answer(head.error());
   if (head->commit != wanted_.revision)
     diagnostics_.add(
         diag::make(diag::rule::hub_wrong_commit,
@@ -201,18 +209,27 @@ bool HubPin::compare_head() {
 bool HubPin::compare_paths() {
   std::vector<std::string> paths;
   for (const ListedFile& file : files_) paths.push_back(file.path);
-  const auto known = ask_paths(connection_, wanted_, paths, diagnostics_);
-  if (!known) return false;
+  diag::Diagnostics failures;
+  const auto known = ask_paths(connection_, wanted_, paths, failures);
+  if (!known) {
+    if (is_unconfirmed(failures.items().front())) return true;
+    diagnostics_.add_all(failures);
+    return false;
+  }
+  std::vector<std::string> unconfirmed;
   std::map<std::string, std::vector<std::string>> suspicious;  // by status
   for (const ListedFile& listed : files_) {
     const ListedFile* other = find_file(*known, listed.path);
     if (other == nullptr)
-      disagree(listed, "paths-info", "nothing");
+      unconfirmed.push_back(listed.path);
     else if (other->size != listed.size || other->digest() != listed.digest())
       disagree(listed, "paths-info", identity_text(other->size, other->digest()));
     else if (!other->security.empty() && other->security != "safe")
       suspicious[other->security].push_back(listed.path);
   }
+  if (!unconfirmed.empty())
+    diagnostics_.add(diag::make(diag::rule::hub_unconfirmed,
+                                fmt::format("paths-info says nothing about {}, listed", enumeration(unconfirmed))));
   for (const auto& [status, names] : suspicious)
     diagnostics_.add(diag::make(
         diag::rule::hub_not_safe,

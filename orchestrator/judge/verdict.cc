@@ -157,9 +157,27 @@ Condition jit(const Evidence& e) {
   return failed(kRule, "whether the engine compiled kernels inside the window was not determined");
 }
 
-Condition gpu_only(const Evidence& e, RuleId rule, std::string_view what) {
-  if (e.job.gpus == 0) return not_applicable(rule, fmt::format("no GPU was used, so {}", what));
-  return failed(rule, "GPU telemetry was not recorded");
+Condition no_telemetry(const Evidence& e, RuleId rule) {
+  return failed(rule,
+                fmt::format("GPU telemetry was not recorded{}{}", e.no_telemetry.empty() ? "" : ": ", e.no_telemetry));
+}
+
+Condition exclusive(const Evidence& e) {
+  constexpr RuleId kRule = rule::judge_exclusive;
+  if (e.job.gpus == 0) return not_applicable(kRule, "no GPU was used, so none could be shared");
+  if (!e.telemetry) return no_telemetry(e, kRule);
+  if (!e.telemetry->occupied_before.empty())
+    return failed(kRule, fmt::format("before the engine was launched, {}", e.telemetry->occupied_before));
+  if (!e.telemetry->foreign_processes) return failed(kRule, "the processes on the GPUs could not be listed");
+  if (*e.telemetry->foreign_processes == 0) return passed(kRule, "no other process was seen on the GPUs");
+  return failed(kRule, fmt::format("{} other processes were on one of the GPUs", *e.telemetry->foreign_processes));
+}
+
+Condition power(const Evidence& e) {
+  constexpr RuleId kRule = rule::judge_power;
+  if (e.job.gpus == 0) return not_applicable(kRule, "no GPU was used, so no power was measured");
+  if (!e.telemetry) return no_telemetry(e, kRule);
+  return decided(kRule, e.telemetry->power_valid, e.telemetry->power_text);
 }
 
 }  // namespace
@@ -184,8 +202,7 @@ std::vector<std::string> Verdict::reasons() const {
 
 Verdict judge(const Evidence& e) {
   return {{sample_count(e), requests(e), lengths(e), acceptance(e), counters(e), prefix_cache(e), weights(e),
-           kernels(e), image(e), jit(e), gpu_only(e, rule::judge_exclusive, "none could be shared"),
-           gpu_only(e, rule::judge_power, "no power was measured")}};
+           kernels(e), image(e), jit(e), exclusive(e), power(e)}};
 }
 
 std::string_view outcome_name(Outcome outcome) {

@@ -37,6 +37,14 @@ struct Steps {
   double acceptance_length() const { return 1.0 + static_cast<double>(accepted) / static_cast<double>(steps); }
 };
 
+// What was sampled of the GPUs over the measured window.
+struct Telemetry {
+  bool power_valid = false;
+  std::string power_text;                    // what was found, in one sentence
+  std::optional<int64_t> foreign_processes;  // the most at one time; absent if they could not be listed
+  std::string occupied_before;               // what was on the GPUs before the engine was launched; empty: nothing
+};
+
 // All that is known about a measured point. What is not known is absent, and then its condition fails.
 struct Evidence {
   const plan::Job& job;
@@ -52,6 +60,8 @@ struct Evidence {
   std::string loaded_kernel_sha256;  // as the engine reports; empty if it does not
   bool uses_bundled_kernels = true;
   bool compiles_at_run_time = false;
+  std::optional<Telemetry> telemetry = std::nullopt;
+  std::string no_telemetry = {};  // why there is none
 };
 
 Verdict judge(const Evidence& evidence);

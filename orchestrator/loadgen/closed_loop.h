@@ -42,7 +42,4 @@ struct Measurement {
 diag::Result<Measurement> run_closed_loop(const LoadSpec& spec, const SampleSink& sink,
                                           const ProgressSink& progress = {}, const std::stop_token& stop = {});
 
-// What is wrong with the lengths of a reply that is otherwise complete.
-std::vector<diag::Diagnostic> check_lengths(const sample::Sample& sample, int64_t isl, int64_t osl);
-
 }  // namespace sweep::loadgen

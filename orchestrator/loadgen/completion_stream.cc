@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/load.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/loadgen/sse_parser.h"
@@ -39,6 +40,12 @@ std::string_view text_in(const json& object, const char* name) {
                                                 : std::string_view();
 }
 
+// Discarded if it is no JSON, or nests deeper than any reply: writing such a tree as text would exhaust the stack.
+json parse_shallow(std::string_view text) {
+  if (base::json_nesting(text) > base::kDeepestJson) return json(json::value_t::discarded);
+  return json::parse(text, nullptr, false);
+}
+
 std::string shortened(std::string_view text) {
   if (text.size() <= kLongestMessage) return std::string(text);
   size_t cut = kLongestMessage;
@@ -60,7 +67,7 @@ std::string text_of(const json& choice) {
 }  // namespace
 
 std::string error_message(std::string_view text) {
-  const json body = json::parse(text, nullptr, false);
+  const json body = parse_shallow(text);
   if (!body.is_object()) return {};
   const json* error = member(body, "error");
   if (error != nullptr && error->is_string()) return shortened(error->get_ref<const std::string&>());
@@ -76,6 +83,7 @@ class CompletionStream::State {
 
   void receive(std::string_view bytes, int64_t received_ns);
   void finish(bool complete);
+  int64_t token_events() const { return token_events_; }
   const std::vector<diag::Diagnostic>& problems() const { return problems_; }
 
  private:
@@ -95,6 +103,7 @@ class CompletionStream::State {
   bool done_ = false;
   bool broken_ = false;
   int64_t events_ = 0;
+  int64_t token_events_ = 0;
   int64_t counted_tokens_ = 0;   // completion tokens of the latest usage
   int64_t id_tokens_ = 0;        // token ids seen
   bool ids_missing_ = false;     // text came without ids
@@ -123,7 +132,7 @@ void CompletionStream::State::take_event(const SseEvent& event) {
     done_ = true;
     return;
   }
-  const json body = json::parse(event.data, nullptr, false);
+  const json body = parse_shallow(event.data);
   if (member(body, "error") != nullptr || event.name == "error") {
     const std::string message = error_message(event.data);
     add_problem(diag::rule::load_server_error,
@@ -196,6 +205,7 @@ void CompletionStream::State::take_usage(const json& usage) {
 }
 
 void CompletionStream::State::add_chunk(std::optional<int64_t> tokens) {
+  ++token_events_;
   if (!tokens) ever_uncounted_ = true;
   // Events that were read together are one chunk: their order in time is not observable.
   if (!sample_.chunks.empty() && sample_.chunks.back().ns == now_ns_) {
@@ -248,6 +258,10 @@ void CompletionStream::receive(std::string_view bytes, int64_t received_ns) {
 
 void CompletionStream::finish(bool complete) {
   state_->finish(complete);
+}
+
+int64_t CompletionStream::token_events() const {
+  return state_->token_events();
 }
 
 const std::vector<diag::Diagnostic>& CompletionStream::problems() const {

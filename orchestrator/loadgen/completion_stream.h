@@ -30,6 +30,9 @@ class CompletionStream {
   // The body is over. `complete`: as far as HTTP can tell, nothing is missing.
   void finish(bool complete);
 
+  // Events so far that brought tokens.
+  int64_t token_events() const;
+
   // What is wrong with the stream itself; lengths are checked elsewhere. Complete after finish().
   const std::vector<diag::Diagnostic>& problems() const;
 

@@ -8,7 +8,6 @@
 
 #include "orchestrator/diag/rules/http.h"
 #include "orchestrator/diag/rules/load.h"
-#include "orchestrator/loadgen/closed_loop.h"
 
 namespace sweep::loadgen {
 
@@ -43,12 +42,14 @@ std::string excerpt(std::string_view body) {
 }  // namespace
 
 RequestRecord::RequestRecord(const LoadSpec& spec, sample::Phase phase, int64_t sequence, uint64_t prompt_seed)
-    : isl_(spec.isl), osl_(spec.osl), stream_(sample_) {
+    : asked_{.isl = spec.isl, .osl = spec.osl}, stream_(sample_) {
   sample_.job = spec.job;
   sample_.phase = phase;
   sample_.sequence = sequence;
   sample_.prompt_seed = prompt_seed;
 }
+
+RequestRecord::RequestRecord(const AskedLengths& asked) : asked_(asked), stream_(sample_) {}
 
 void RequestRecord::sent(int64_t monotonic_ns, int64_t unix_ns) {
   sample_.scheduled_ns = monotonic_ns;
@@ -81,12 +82,13 @@ void RequestRecord::judge(const http::StreamEnd& end) {
   if (end.error) {
     diag::Diagnostic problem = in_load_terms(*end.error);
     if (const int64_t tokens = sample_.received_tokens.value_or(sample_.completion_tokens.value_or(0)); tokens > 0)
-      problem.message += fmt::format("; {} of {} tokens were received", tokens, osl_);
+      problem.message += asked_.osl ? fmt::format("; {} of {} tokens were received", tokens, *asked_.osl)
+                                    : fmt::format("; {} tokens were received", tokens);
     add(std::move(problem));
   } else if (!is_stream_) {
     judge_refusal(end);
   } else if (sample_.ok()) {
-    for (diag::Diagnostic& problem : check_lengths(sample_, isl_, osl_)) add(std::move(problem));
+    for (diag::Diagnostic& problem : check_lengths(sample_, asked_)) add(std::move(problem));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/http/streams.h"
+#include "orchestrator/loadgen/check_lengths.h"
 #include "orchestrator/loadgen/completion_stream.h"
 #include "orchestrator/loadgen/load_spec.h"
 #include "orchestrator/sample/sample.h"
@@ -16,6 +17,8 @@ namespace sweep::loadgen {
 class RequestRecord {
  public:
   RequestRecord(const LoadSpec& spec, sample::Phase phase, int64_t sequence, uint64_t prompt_seed);
+  // A request that someone else sent.
+  explicit RequestRecord(const AskedLengths& asked);
   RequestRecord(const RequestRecord&) = delete;
   RequestRecord& operator=(const RequestRecord&) = delete;
 
@@ -29,14 +32,15 @@ class RequestRecord {
   // Complete after finish(). The problems include warnings, which do not make the sample a failed one.
   const sample::Sample& sample() const { return sample_; }
   const std::vector<diag::Diagnostic>& problems() const { return problems_; }
+  // Events that brought tokens. Those that were read together are one chunk of the sample.
+  int64_t token_events() const { return stream_.token_events(); }
 
  private:
   void judge(const http::StreamEnd& end);
   void judge_refusal(const http::StreamEnd& end);
   void add(diag::Diagnostic problem);
 
-  int64_t isl_;
-  int64_t osl_;
+  AskedLengths asked_;
   sample::Sample sample_;
   CompletionStream stream_;  // fills sample_
   bool is_stream_ = false;

@@ -91,7 +91,7 @@ diag::Result<diag::Done> RunFolder::write_text(std::string_view name, std::strin
 
 diag::Result<diag::Done> RunFolder::set_attempt_aside() const {
   constexpr std::array kLeftovers{stage_file::kRequestsPartial, stage_file::kRequests, stage_file::kEngine,
-                                  stage_file::kEngineLog};
+                                  stage_file::kEngineLog, stage_file::kPower};
   std::error_code error;
   fs::path target;
   for (int attempt = 1;; ++attempt) {

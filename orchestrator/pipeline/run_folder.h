@@ -51,6 +51,7 @@ inline constexpr const char* kEngineLog = "engine.log";
 inline constexpr const char* kRequestsPartial = "requests.partial.jsonl";
 inline constexpr const char* kRequests = "requests.jsonl";
 inline constexpr const char* kMeasurement = "measurement.json";
+inline constexpr const char* kPower = "power.csv";
 inline constexpr const char* kVerdict = "verdict.json";
 inline constexpr const char* kResult = "result.json";
 inline constexpr const char* kSummary = "summary.md";

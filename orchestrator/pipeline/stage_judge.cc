@@ -7,8 +7,9 @@
 #include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/digest/sha256.h"
-#include "orchestrator/engine/server.h"
 #include "orchestrator/judge/verdict.h"
+#include "orchestrator/pipeline/evidence.h"
+#include "orchestrator/pipeline/power.h"
 #include "orchestrator/pipeline/stages.h"
 #include "orchestrator/report/result.h"
 #include "orchestrator/report/summary.h"
@@ -19,34 +20,6 @@ namespace sweep::pipeline {
 namespace {
 
 using nlohmann::json;
-
-// The engine's counters over the measured phase; nothing if a reading is missing.
-diag::Result<std::optional<engine::Counters>> counters_of(const json& measurement) {
-  const json before = measurement.value("counters_before", json());
-  const json after = measurement.value("counters_after", json());
-  if (before.is_null() || after.is_null()) return std::optional<engine::Counters>();
-  auto first = engine::counters_from_json(before);
-  if (!first) return diag::fail(std::move(first).error());
-  auto second = engine::counters_from_json(after);
-  if (!second) return diag::fail(std::move(second).error());
-  return std::optional(*second - *first);
-}
-
-std::vector<judge::Steps> windows_of(const json& measurement) {
-  std::vector<judge::Steps> windows;
-  for (const json& w : measurement.value("windows", json::array()))
-    if (w.is_object())
-      windows.push_back({.steps = w.value("steps", int64_t{0}), .accepted = w.value("accepted", int64_t{0})});
-  return windows;
-}
-
-// The SHA-256 of the kernel library as the engine reports it; empty if it does not.
-std::string loaded_kernels(const json& engine) {
-  const json info = engine.value("server_info", json());
-  if (!info.is_object()) return {};
-  const json kernels = info.value("kernels", json());
-  return kernels.is_object() ? kernels.value("sha256", "") : std::string();
-}
 
 json provenance(const Line& line, const json& measurement) {
   const json window = measurement.value("window", json::object());
@@ -86,48 +59,39 @@ diag::Result<std::string> sums(const RunFolder& folder) {
 diag::Result<json> judge_and_bundle(const Line& line, const WeightsOutcome& weights, const KernelsOutcome& kernels,
                                     const Measured& measured) {
   line.progress.begin(Stage::kJudge, "");
-  auto counters = counters_of(measured.measurement);
-  if (!counters) return diag::fail(std::move(counters).error());
-  std::vector<sample::Sample> requests;
-  std::copy_if(measured.samples.begin(), measured.samples.end(), std::back_inserter(requests),
-               [](const sample::Sample& s) { return s.phase == sample::Phase::kMeasured; });
-  const std::vector<judge::Steps> windows = windows_of(measured.measurement);
-  const std::optional<judge::Steps> steps =
-      *counters ? std::optional(judge::Steps{(**counters).drafts, (**counters).accepted}) : std::nullopt;
-  const judge::Verdict verdict =
-      judge::judge({.job = line.job,
-                    .planned_requests = line.job.requests,
-                    .samples = requests,
-                    .acceptance = steps,
-                    .windows = windows,
-                    .prefix_cache_hits = *counters ? (**counters).prefix_cache_hits : 0,
-                    .weights_verified = weights.document.value("verified", false) && !line.options.engine_url,
-                    .weights_revision = weights.document.value("revision", ""),
-                    .gate_passed = kernels.document.at("gate").value("verdict", "") == "pass",
-                    .gated_kernel_sha256 = kernels.build.library_sha256,
-                    .loaded_kernel_sha256 = loaded_kernels(measured.engine),
-                    .uses_bundled_kernels = line.framework.uses_bundled_kernels,
-                    .compiles_at_run_time = !line.framework.uses_bundled_kernels});
+  const sample::Summary summary = sample::summarise(measured.samples);
+  const PowerOutcome power = power_of(line.job, line.folder.path(), measured.measurement, summary.completion_tokens);
+  if (power.report)
+    for (const diag::Diagnostic& d : power.report->findings.items())
+      if (d.severity != diag::Severity::kError) line.diagnostics.add(d);  // errors are in the verdict
+  auto judged = judge_recorded({.job = line.job,
+                                .samples = measured.samples,
+                                .engine = measured.engine,
+                                .weights = weights.document,
+                                .kernels = kernels.document,
+                                .measurement = measured.measurement,
+                                .power = power});
+  if (!judged) return diag::fail(std::move(judged).error());
+  const judge::Verdict& verdict = judged->verdict;
   if (auto written = line.folder.write(stage_file::kVerdict, judge::to_json(verdict)); !written)
     return diag::fail(std::move(written).error());
   line.progress.end(Stage::kJudge,
                     verdict.valid() ? "valid" : fmt::format("INVALID: {} reasons", verdict.reasons().size()));
 
   line.progress.begin(Stage::kBundle, "");
-  const sample::Summary summary = sample::summarise(measured.samples);
-  const report::Record record{
-      .job = line.job,
-      .summary = summary,
-      .verdict = verdict,
-      .acceptance = steps,
-      .windows = windows,
-      .accepted_per_position = *counters ? (**counters).accepted_per_position : std::vector<int64_t>(),
-      .planned_requests = line.job.requests,
-      .seed = line.options.seed,
-      .engine = measured.engine,
-      .weights = weights.document,
-      .kernels = kernels.document,
-      .provenance = provenance(line, measured.measurement)};
+  const report::Record record{.job = line.job,
+                              .summary = summary,
+                              .verdict = verdict,
+                              .acceptance = judged->acceptance,
+                              .windows = judged->windows,
+                              .accepted_per_position = judged->accepted_per_position,
+                              .planned_requests = line.job.requests,
+                              .seed = line.options.seed,
+                              .engine = measured.engine,
+                              .weights = weights.document,
+                              .kernels = kernels.document,
+                              .provenance = provenance(line, measured.measurement),
+                              .power = power.document};
   json result = report::result_document(record);
   const std::string aggregate = report::aggregate_document(record).dump(2) + "\n";
   for (const auto& [name, text] :

@@ -8,9 +8,11 @@
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
+#include "orchestrator/engine/decode_log.h"
 #include "orchestrator/engine/running.h"
 #include "orchestrator/engine/server.h"
 #include "orchestrator/loadgen/closed_loop.h"
+#include "orchestrator/pipeline/power.h"
 #include "orchestrator/pipeline/prompt_tokens.h"
 #include "orchestrator/pipeline/provenance.h"
 #include "orchestrator/pipeline/stages.h"
@@ -171,13 +173,13 @@ json window_json(const sample::Window& window) {
           {"end_unix_ns", window.end_unix_ns}};
 }
 
-json windows_json(const std::vector<engine::Window>& windows) {
+json windows_json(const std::vector<engine::DecodeWindow>& windows) {
   json list = json::array();
-  for (const engine::Window& w : windows)
-    list.push_back({{"begin_unix_ns", w.begin_unix_ns},
-                    {"end_unix_ns", w.end_unix_ns},
-                    {"steps", w.steps},
-                    {"accepted", w.accepted}});
+  for (const engine::DecodeWindow& w : windows)
+    list.push_back({{"begin_unix_ns", w.begin_ns.value_or(0)},
+                    {"end_unix_ns", w.end_ns.value_or(0)},
+                    {"steps", w.steps.value_or(0)},
+                    {"accepted", w.accepted.value_or(0)}});
   return list;
 }
 
@@ -208,10 +210,10 @@ diag::Result<json> put_load(const Line& line, Server& server, const WeightsOutco
                            measured->window ? measured->window->seconds() : 0.0));
   if (auto synced = writer->sync(); !synced) return diag::fail(std::move(synced).error());
   SWEEPCTL_CHECK(measured->window.has_value());
-  const std::vector<engine::Window> windows =
+  const std::vector<engine::DecodeWindow> windows =
       server.engine ? engine::read_windows(line.folder.file(stage_file::kEngineLog), measured->window->start_unix_ns,
                                            measured->window->end_unix_ns)
-                    : std::vector<engine::Window>();
+                    : std::vector<engine::DecodeWindow>();
   return json{{"window", window_json(*measured->window)},
               {"counters_before", readings.before ? engine::to_json(*readings.before) : json()},
               {"counters_after", readings.after ? engine::to_json(*readings.after) : json()},
@@ -241,6 +243,7 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
   if (former && *former) end_stale_engine(**former);
   if (auto aside = line.folder.set_attempt_aside(); !aside) return diag::fail(std::move(aside).error());
 
+  PowerRecording power(line.job, !line.options.engine_url);
   auto server =
       as_stage<Server>(line.progress, Stage::kLaunch, "starting", [&] { return launch(line, weights, kernels); });
   if (!server) return diag::fail(std::move(server).error());
@@ -249,9 +252,12 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
   line.progress.end(Stage::kLaunch,
                     fmt::format("{} serves {} at {}", line.framework.name, line.job.model, server->base_url));
 
+  if (server->engine) power.start(server->engine->pid());
   auto measurement = put_load(line, *server, weights);
+  auto telemetry = power.finish(line.folder.path());
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());
+  if (!telemetry) return diag::fail(std::move(telemetry).error());
   std::error_code error;
   std::filesystem::rename(line.folder.file(stage_file::kRequestsPartial), line.folder.file(stage_file::kRequests),
                           error);
@@ -259,6 +265,7 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
     return diag::fail(
         rule::file_unwritable,
         fmt::format("cannot name {}: {}", line.folder.file(stage_file::kRequests).string(), error.message()));
+  (*measurement)["telemetry"] = std::move(*telemetry);
   (*measurement)["host"] = describe_host();
   (*measurement)["checkout"] = describe_checkout(line.locations.root, line.stop);
   if (auto written = line.folder.write(stage_file::kMeasurement, *measurement); !written)

@@ -12,6 +12,7 @@
 #include "orchestrator/pipeline/hash_progress.h"
 #include "orchestrator/pipeline/stages.h"
 #include "orchestrator/pipeline/weights_agreement.h"
+#include "orchestrator/weights/layout.h"
 #include "orchestrator/weights/pin.h"
 #include "orchestrator/weights/verify.h"
 
@@ -101,6 +102,9 @@ diag::Result<WeightsOutcome> verify(const Line& line, std::optional<json> before
                       pin->generator && !line.options.weights
                           ? fmt::format("delete {} to have it made again", folder->string())
                           : "stage the files again");
+  // Of a hub cache, the engine is given the snapshot that was verified.
+  diag::Diagnostics said_before;
+  *folder = weights::locate(*folder, weights::WantedModel{pin->model, pin->revision}, said_before).root;
   json document = weights::to_json(report);
   document.erase("schema_version");
   document["folder"] = folder->string();

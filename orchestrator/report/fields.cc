@@ -43,6 +43,20 @@ std::string figure(const std::optional<double>& value, int digits) {
   return fmt::format("{:.{}f}", *value, digits);
 }
 
+std::string power_text(const nlohmann::json& result) {
+  if (!flag_at(result, "power/measured")) return fmt::format("not measured: {}", text_at(result, "power/reason"));
+  if (!number_at(result, "power/total_energy_j")) return "measured, and not valid";
+  std::string text =
+      fmt::format("{} J, {} W in total, {} J per output token", figure(number_at(result, "power/total_energy_j"), 1),
+                  figure(number_at(result, "power/avg_total_power_w"), 1),
+                  figure(number_at(result, "power/joules_per_output_token"), 6));
+  const nlohmann::json& throttling = at(result, "power/throttling");
+  if (throttling.is_string() && !throttling.get<std::string>().empty()) text += "; " + throttling.get<std::string>();
+  if (flag_at(result, "power/clock_decays"))
+    text += fmt::format("; the SM clock fell steadily by {} %", figure(number_at(result, "power/drop_pct"), 1));
+  return text;
+}
+
 std::string weights_text(const nlohmann::json& result) {
   const auto hashed = number_at(result, "weights/bytes");
   const double cached = number_at(result, "weights/bytes_cached").value_or(0);

@@ -18,6 +18,9 @@ bool flag_at(const nlohmann::json& document, std::string_view path);
 // "12.3"; "-" without a value.
 std::string figure(const std::optional<double>& value, int digits);
 
+// "5269.1 J, 1405.1 W in total, 2.058228 J per output token; power cap", or why there is none.
+std::string power_text(const nlohmann::json& result);
+
 // Files, bytes and how they were verified: "8 files, 7893654 bytes, verified", those of the cache included and said.
 std::string weights_text(const nlohmann::json& result);
 

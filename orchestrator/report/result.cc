@@ -88,47 +88,77 @@ std::vector<std::string> scope_statements(const plan::Job& job, const json& kern
   return scope;
 }
 
+json request_figures(const sample::Summary& s) {
+  return {{"workload",
+           {{"measured_requests", s.requests},
+            {"failed_requests", s.failed},
+            {"warmup_requests", s.warm_up_requests},
+            {"prompt_tokens", s.prompt_tokens},
+            {"output_tokens", s.completion_tokens}}},
+          {"latency_ms",
+           {{"ttft", distribution(s.ttft_ms)},
+            {"tpot", distribution(s.tpot_ms)},
+            {"itl", distribution(s.itl_ms)},
+            {"inter_chunk", distribution(s.inter_chunk_ms)},
+            {"e2el", distribution(s.e2e_ms)}}},
+          {"throughput", throughput(s)}};
+}
+
 json result_document(const Record& r) {
   const json verdict = judge::to_json(r.verdict);
-  return {
-      {"schema_version", kResultVersion},
-      {"kind", "sweepctl-result"},
-      {"tool", {{"name", "sweepctl"}, {"version", SWEEPCTL_VERSION}}},
-      {"entry", r.job.entry},
-      {"point", point(r.job)},
-      {"engine", r.engine},
-      {"valid", r.verdict.valid()},
-      {"reasons", verdict["reasons"]},
-      {"conditions", verdict["conditions"]},
-      {"research_only", r.job.research_only},
-      {"authorization", r.job.authorization},
-      {"deviations", r.job.deviations},
-      {"scope", scope_statements(r.job, r.kernels)},
-      {"workload",
-       {{"isl", r.job.isl},
-        {"osl", r.job.osl},
-        {"concurrency", r.job.concurrency},
-        {"load", "closed-loop"},
-        {"requests", r.planned_requests},
-        {"measured_requests", r.summary.requests},
-        {"failed_requests", r.summary.failed},
-        {"warmup_requests", r.summary.warm_up_requests},
-        {"prompt_tokens", r.summary.prompt_tokens},
-        {"output_tokens", r.summary.completion_tokens},
-        {"seed", r.seed}}},
-      {"acceptance", acceptance(r)},
-      {"latency_ms",
-       {{"ttft", distribution(r.summary.ttft_ms)},
-        {"tpot", distribution(r.summary.tpot_ms)},
-        {"itl", distribution(r.summary.itl_ms)},
-        {"inter_chunk", distribution(r.summary.inter_chunk_ms)},
-        {"e2el", distribution(r.summary.e2e_ms)}}},
-      {"throughput", throughput(r.summary)},
-      {"weights", r.weights},
-      {"kernels", r.kernels},
-      {"power", {{"measured", false}, {"reason", r.job.gpus == 0 ? "no GPU was used" : "telemetry was not recorded"}}},
-      {"provenance", r.provenance}};
+  json figures = request_figures(r.summary);
+  json workload = {{"isl", r.job.isl},
+                   {"osl", r.job.osl},
+                   {"concurrency", r.job.concurrency},
+                   {"load", "closed-loop"},
+                   {"requests", r.planned_requests},
+                   {"seed", r.seed}};
+  workload.update(figures["workload"]);
+  return {{"schema_version", kResultVersion},
+          {"kind", "sweepctl-result"},
+          {"tool", {{"name", "sweepctl"}, {"version", SWEEPCTL_VERSION}}},
+          {"entry", r.job.entry},
+          {"point", point(r.job)},
+          {"engine", r.engine},
+          {"valid", r.verdict.valid()},
+          {"reasons", verdict["reasons"]},
+          {"conditions", verdict["conditions"]},
+          {"research_only", r.job.research_only},
+          {"authorization", r.job.authorization},
+          {"deviations", r.job.deviations},
+          {"scope", scope_statements(r.job, r.kernels)},
+          {"workload", std::move(workload)},
+          {"acceptance", acceptance(r)},
+          {"latency_ms", std::move(figures["latency_ms"])},
+          {"throughput", std::move(figures["throughput"])},
+          {"weights", r.weights},
+          {"kernels", r.kernels},
+          {"power", r.power},
+          {"provenance", r.provenance}};
 }
+
+namespace {
+
+// Of InferenceX, utils/aggregate_power.py, schema version 2: energy is that of all GPUs, over the named count.
+void put_power(const Record& r, json& out) {
+  if (!r.power.is_object() || !r.power.value("measured", false)) return;
+  constexpr int kVersion = 2;
+  out["power_metric_schema_version"] = kVersion;
+  out["power_valid"] = r.power.value("valid", false) ? 1 : 0;
+  const json energy = r.power.value("total_energy_j", json());
+  if (!energy.is_number()) return;
+  out["avg_power_w"] = r.power.value("avg_power_per_gpu_w", json());
+  out["avg_total_gpu_power_w"] = r.power.value("avg_total_power_w", json());
+  out["total_gpu_energy_j"] = energy;
+  const sample::Summary& s = r.summary;
+  for (const auto& [name, count] :
+       {std::pair("joules_per_successful_query", s.requests - s.failed),
+        std::pair("joules_per_input_token", s.prompt_tokens), std::pair("joules_per_output_token", s.completion_tokens),
+        std::pair("joules_per_total_token", s.prompt_tokens + s.completion_tokens)})
+    if (count > 0) out[name] = energy.get<double>() / static_cast<double>(count);
+}
+
+}  // namespace
 
 json aggregate_document(const Record& r) {
   const plan::Job& job = r.job;
@@ -159,6 +189,7 @@ json aggregate_document(const Record& r) {
     out["output_tput_per_gpu"] = *r.summary.output_token_throughput / gpus;
     out["input_tput_per_gpu"] = (*r.summary.total_token_throughput - *r.summary.output_token_throughput) / gpus;
   }
+  put_power(r, out);
   constexpr double kMillisecondsPerSecond = 1000;
   const auto put = [&](const char* name, const stats::Distribution& d) {
     for (const auto& [prefix, value] : {std::pair("mean", d.mean), std::pair("median", d.p50),

@@ -29,9 +29,13 @@ struct Record {
   nlohmann::json weights;     // of the verification report
   nlohmann::json kernels;     // of the build and the gate
   nlohmann::json provenance;  // times, host, checkout
+  nlohmann::json power;       // of the telemetry
 };
 
 nlohmann::json result_document(const Record& record);
+
+// The part of the document that follows from the requests alone: latency_ms, throughput, and counts of workload.
+nlohmann::json request_figures(const sample::Summary& summary);
 
 // What the figures do not cover, one sentence each.
 std::vector<std::string> scope_statements(const plan::Job& job, const nlohmann::json& kernels);

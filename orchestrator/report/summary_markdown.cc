@@ -93,8 +93,7 @@ std::string facts(const json& r) {
   out += fmt::format("| Kernels | {}-{}, SHA-256 `{}`, gate {} ({} cells) |\n", cell(r, "kernels/arch"),
                      cell(r, "kernels/content_id"), cell(r, "kernels/library_sha256"), cell(r, "kernels/gate/verdict"),
                      cell(r, "kernels/gate/cells"));
-  out += fmt::format("| Power | {} |\n",
-                     flag_at(r, "power/measured") ? "measured" : "not measured: " + cell(r, "power/reason"));
+  out += fmt::format("| Power | {} |\n", escaped(power_text(r)));
   return out + "\n";
 }
 

@@ -66,6 +66,7 @@ std::string summary_text(const json& r, bool colour) {
   out += fmt::format("  throughput             {} output tokens/s over {} s\n",
                      figure(number_at(r, "throughput/output_tokens_per_second"), 1),
                      figure(number_at(r, "throughput/window_seconds"), 2));
+  if (flag_at(r, "power/measured")) out += fmt::format("  power                  {}\n", power_text(r));
   out += fmt::format("  weights                {}\n", weights_text(r));
   out += fmt::format("  kernels                {}-{}, gate {} ({} cells)\n\n", text_at(r, "kernels/arch"),
                      text_at(r, "kernels/content_id"), text_at(r, "kernels/gate/verdict"),

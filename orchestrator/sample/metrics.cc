@@ -43,21 +43,28 @@ std::optional<double> e2e_ms(const Sample& sample) {
 std::optional<double> tpot_ms(const Sample& sample) {
   const auto tokens = sample.completion_tokens ? sample.completion_tokens : sample.received_tokens;
   if (!tokens || !sample.first_token_ns || !sample.last_token_ns || sample.chunks.empty()) return std::nullopt;
-  const int64_t decoded = *tokens - sample.chunks.front().tokens.value_or(1);
-  if (decoded <= 0 || sample.chunks.size() < 2) return std::nullopt;
-  return to_ms(*sample.last_token_ns - *sample.first_token_ns) / static_cast<double>(decoded);
+  // Tokens that all came at once say nothing about the time between them.
+  if (*tokens < 2 || sample.chunks.size() < 2) return std::nullopt;
+  return to_ms(*sample.last_token_ns - *sample.first_token_ns) / static_cast<double>(*tokens - 1);
 }
 
 std::vector<double> itl_ms(const Sample& sample) {
   std::vector<double> result;
-  if (sample.chunks.empty()) return result;
+  if (sample.chunks.size() < 2) return result;
   int64_t since_ns = sample.chunks.front().ns;
+  const int64_t with_the_first = sample.chunks.front().tokens.value_or(1) - 1;
+  if (with_the_first >= kMostTokensPerChunk) return {};
+  if (with_the_first > 0) result.assign(static_cast<size_t>(with_the_first), 0.0);
+  // Text whose token is counted only with a later chunk is the first token all the same.
+  int64_t counted_late = with_the_first < 0 ? 1 : 0;
   for (size_t i = 1; i < sample.chunks.size(); ++i) {
     const Chunk& chunk = sample.chunks[i];
     if (!chunk.tokens || *chunk.tokens > kMostTokensPerChunk) return {};
-    if (*chunk.tokens <= 0) continue;  // text of earlier tokens: its gap belongs to the next chunk
-    const double per_token = to_ms(chunk.ns - since_ns) / static_cast<double>(*chunk.tokens);
-    result.insert(result.end(), static_cast<size_t>(*chunk.tokens), per_token);
+    const int64_t tokens = *chunk.tokens - counted_late;
+    if (*chunk.tokens > 0) counted_late = 0;
+    if (tokens <= 0) continue;  // text of earlier tokens: its gap belongs to the next chunk
+    const double per_token = to_ms(chunk.ns - since_ns) / static_cast<double>(tokens);
+    result.insert(result.end(), static_cast<size_t>(tokens), per_token);
     since_ns = chunk.ns;
   }
   return result;

@@ -2,12 +2,13 @@
 //
 //   TTFT   first token received - scheduled (in closed loop a request is scheduled when it is sent)
 //   E2E    last token received - scheduled; a finish event, the usage event and [DONE] do not move it
-//   TPOT   (last token - first token) / (tokens - tokens of the first chunk)
+//   TPOT   (last token - first token) / (tokens - 1)
 //          A verification step of speculative decoding commits several tokens, which arrive as one chunk. `tokens` is
-//          the server's count (usage), never the number of chunks. The tokens of the first chunk arrive at once and
-//          cost no decoding time; where the server does not say how many they are, it is taken to be one.
-//   ITL    per token: the gap before a chunk, divided by its tokens, once for each of its tokens. The mean over a
-//          request equals its TPOT.
+//          the server's count (usage), never the number of chunks. TTFT + (tokens - 1) * TPOT = E2E, always; it is the
+//          definition of MLPerf LoadGen and of the usual clients.
+//   ITL    per token: the gap before a chunk, divided by its tokens, once for each of its tokens; tokens of the first
+//          chunk beyond its first arrive with it, after 0 ms. A request has tokens - 1 of them, and their mean is its
+//          TPOT.
 //   inter-chunk   the gap before each chunk, undivided: the time of a verification step as the client sees it.
 //
 // Times are CLOCK_MONOTONIC at receive; results are milliseconds.
@@ -27,7 +28,7 @@ std::optional<double> ttft_ms(const Sample& sample);
 std::optional<double> e2e_ms(const Sample& sample);
 std::optional<double> tpot_ms(const Sample& sample);
 
-// Empty if the tokens of a chunk after the first are not known.
+// Empty if the tokens of a chunk are not known; of the first chunk, one is then taken.
 std::vector<double> itl_ms(const Sample& sample);
 std::vector<double> inter_chunk_ms(const Sample& sample);
 

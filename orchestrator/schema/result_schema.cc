@@ -266,13 +266,48 @@ const ObjectShape& kernels_shape() {
   return shape;
 }
 
+const ObjectShape& gpu_of_power_shape() {
+  static const ObjectShape shape{
+      "a GPU of the power",
+      "What was sampled of one GPU inside the window.",
+      {unbound("gpu", text(), "its name"), unbound("samples", count(), "with a power value"),
+       unbound("samples_without_value", count(), "where the driver gave none"),
+       unbound("longest_gap_s", number(0), "between two samples, in seconds"),
+       unbound("energy_j", number(0).or_null(), "by the trapezoid rule over exactly the window"),
+       unbound("counter_energy_j", number(0).or_null(), "by the driver's energy counter"),
+       unbound("clock_start", number(0).or_null(), "SM clock in MHz as the window begins"),
+       unbound("clock_end", number(0).or_null(), "SM clock in MHz as the window ends"),
+       unbound("drop_pct", number().or_null(), "how far the SM clock fell, in percent"),
+       unbound("clock_decays", boolean().or_null(), "it fell steadily"),
+       unbound("throttle_reasons", text().or_null(), "all bits of NVML's clocks event reasons that were seen")},
+      {},
+      true};
+  return shape;
+}
+
 const ObjectShape& power_shape() {
-  static const ObjectShape shape{"the power of a result",
-                                 "GPU power over the measured window.",
-                                 {stated("measured", boolean(), "whether there are samples"),
-                                  unbound("reason", text().or_null(), "why there are none")},
-                                 {},
-                                 true};
+  static const ObjectShape shape{
+      "the power of a result",
+      "GPU power over the measured window.",
+      {stated("measured", boolean(), "whether there are samples"),
+       unbound("reason", text().or_null(), "why there are none"),
+       unbound("valid", boolean(), "whether energy may be claimed"), unbound("reasons", list(text()), "why not"),
+       unbound("file", text(), "the samples"),
+       unbound("instant_power", boolean(), "of the moment; otherwise the driver's average"),
+       unbound("window_s", number(0).or_null(), "length of the window in seconds"),
+       unbound("energy_j_per_gpu", list(number(0)).or_null(), "energy of each GPU in joules"),
+       unbound("total_energy_j", number(0).or_null(), "of all GPUs"),
+       unbound("avg_total_power_w", number(0).or_null(), "energy over the window"),
+       unbound("avg_power_per_gpu_w", number(0).or_null(), "the same for each GPU"),
+       unbound("joules_per_output_token", number(0).or_null(), "energy of all GPUs"),
+       unbound("clock_start", number(0).or_null(), "SM clock in MHz as the window begins"),
+       unbound("clock_end", number(0).or_null(), "SM clock in MHz as the window ends"),
+       unbound("drop_pct", number().or_null(), "how far the SM clock fell, in percent"),
+       unbound("clock_decays", boolean().or_null(), "it fell steadily"),
+       unbound("throttling", any_text().or_null(), "names of slowdowns"),
+       unbound("gpus", list(object(gpu_of_power_shape())), "each GPU")},
+      {},
+      true};
   return shape;
 }
 

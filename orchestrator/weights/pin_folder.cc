@@ -47,6 +47,7 @@ void check_names(const std::vector<StagedFile>& files, diag::Diagnostics& diagno
 std::vector<PinnedFile> pinned_files(const std::vector<StagedFile>& files, const HashOptions& options,
                                      diag::Diagnostics& diagnostics, const std::stop_token& stop) {
   std::vector<HashTask> tasks;
+  tasks.reserve(files.size());
   for (const StagedFile& file : files) tasks.push_back({.file = file.opened, .size = file.size});
   const std::vector<HashOutcome> outcomes = hash_files(tasks, options, stop);
   std::vector<PinnedFile> pinned;

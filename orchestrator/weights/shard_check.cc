@@ -165,7 +165,7 @@ void ShardCheck::check_totals(const Indexed& indexed) {
     sum += header->second.data_bytes;
   }
   if (index.total_size && sum != *index.total_size)
-    add(diag::rule::weights_tensor_mismatch, indexed.path,
+    add(diag::rule::weights_index_total, indexed.path,
         fmt::format("the tensors of all shards take {} bytes, the index says {}", sum, *index.total_size));
 }
 

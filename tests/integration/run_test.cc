@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "orchestrator/base/file.h"
 #include "orchestrator/digest/sha256.h"
 #include "tests/integration/small_checkout.h"
 #include "tests/support/catch.h"
@@ -50,6 +51,31 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   const Ran checked = checkout.sweepctl({"validate", checkout.out().string()});
   INFO(checked.output);
   CHECK(checked.code == 0);
+}
+
+TEST_CASE("run: weights in a hub cache are verified and served from the pinned snapshot") {
+  namespace fs = std::filesystem;
+  const SmallCheckout checkout;
+  const std::string matrix = base::read_file(checkout.root() / "matrix/embedded.yaml").value();
+  const std::string revision = matrix.substr(matrix.find("revision: \"") + 11, 40);
+  const fs::path cache = checkout.root() / "hub";
+  const fs::path model = cache / "models--sweepctl--embedded-mla-8h";
+  const fs::path snapshot = model / "snapshots" / revision;
+  fs::create_directories(snapshot);
+  fs::create_directory(model / "blobs");
+  for (const auto& file : fs::directory_iterator(checkout.copy_of_model())) {
+    const std::string blob = digest::sha256_file(file.path()).value();
+    fs::rename(file.path(), model / "blobs" / blob);
+    fs::create_symlink("../../blobs/" + blob, snapshot / file.path().filename());
+  }
+  const Ran ran = checkout.run({"--weights", cache.string()});
+  INFO(ran.output);
+  REQUIRE(ran.code == 0);
+  const nlohmann::json result = checkout.json("result.json");
+  CHECK(result["valid"] == true);
+  CHECK(result["weights"]["layout"] == "hub-cache");
+  CHECK(result["weights"]["folder"] == fs::canonical(snapshot).string());
+  CHECK(checkout.resume().code == 0);
 }
 
 TEST_CASE("run: measured acceptance is reported, with no value to meet") {

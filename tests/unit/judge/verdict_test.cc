@@ -30,6 +30,8 @@ struct Run {
   std::string loaded = "aa";
   bool uses_bundled_kernels = true;
   bool compiles_at_run_time = false;
+  std::optional<judge::Telemetry> telemetry;
+  std::string no_telemetry;
 
   Run() {
     job.isl = 8192;
@@ -66,7 +68,9 @@ struct Run {
                          .gated_kernel_sha256 = gated,
                          .loaded_kernel_sha256 = loaded,
                          .uses_bundled_kernels = uses_bundled_kernels,
-                         .compiles_at_run_time = compiles_at_run_time});
+                         .compiles_at_run_time = compiles_at_run_time,
+                         .telemetry = telemetry,
+                         .no_telemetry = no_telemetry});
   }
 };
 
@@ -221,6 +225,51 @@ TEST_CASE("judge: a GPU run without telemetry is not valid, and every lack is li
        std::initializer_list<RuleId>{rule::judge_image, rule::judge_exclusive, rule::judge_jit, rule::judge_power})
     CHECK(condition(verdict, rule).outcome == Outcome::kFailed);
   CHECK(verdict.reasons().size() == 4);
+}
+
+TEST_CASE("judge: why there is no telemetry is said") {
+  Run run;
+  run.job.gpus = 8;
+  run.no_telemetry = "NVML cannot be loaded";
+  const judge::Verdict verdict = run.judged();
+  for (const RuleId rule : std::initializer_list<RuleId>{rule::judge_exclusive, rule::judge_power})
+    CHECK(condition(verdict, rule).text == "GPU telemetry was not recorded: NVML cannot be loaded");
+}
+
+TEST_CASE("judge: power and exclusive use of the GPUs follow from the telemetry") {
+  Run run;
+  run.job.gpus = 8;
+  run.telemetry = judge::Telemetry{
+      .power_valid = true, .power_text = "8 GPUs sampled", .foreign_processes = 0, .occupied_before = {}};
+  const auto outcomes = [&](Outcome power, Outcome exclusive, std::string_view text) {
+    const judge::Verdict verdict = run.judged();
+    CHECK(condition(verdict, rule::judge_power).outcome == power);
+    CHECK(condition(verdict, rule::judge_exclusive).outcome == exclusive);
+    const std::string all =
+        condition(verdict, rule::judge_power).text + "\n" + condition(verdict, rule::judge_exclusive).text;
+    INFO(all);
+    CHECK(contains(all, text));
+  };
+  SECTION("both as they should be") {
+    outcomes(Outcome::kPassed, Outcome::kPassed, "8 GPUs sampled\nno other process was seen");
+  }
+  SECTION("power that does not cover the window") {
+    run.telemetry->power_valid = false;
+    run.telemetry->power_text = "power: GPU 3 was not sampled";
+    outcomes(Outcome::kFailed, Outcome::kPassed, "GPU 3 was not sampled");
+  }
+  SECTION("another process inside the window") {
+    run.telemetry->foreign_processes = 2;
+    outcomes(Outcome::kPassed, Outcome::kFailed, "2 other processes");
+  }
+  SECTION("processes that could not be listed") {
+    run.telemetry->foreign_processes = std::nullopt;
+    outcomes(Outcome::kPassed, Outcome::kFailed, "could not be listed");
+  }
+  SECTION("something there before the engine") {
+    run.telemetry->occupied_before = "GPU 0 had 1 processes and 9000 MiB in use";
+    outcomes(Outcome::kPassed, Outcome::kFailed, "before the engine was launched, GPU 0 had");
+  }
 }
 
 TEST_CASE("judge: the tolerance is that of a least-variance schedule") {

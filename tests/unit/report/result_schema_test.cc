@@ -68,7 +68,8 @@ json document(const plan::Job& job, const sample::Summary& summary, const judge:
            {{"name", "embedded"}, {"version", "0.1.0"}, {"launcher", "local"}, {"base_url", "http://127.0.0.1:1"}},
        .weights = {{"verified", true}, {"revision", job.revision}},
        .kernels = {{"arch", "cpu"}, {"content_id", "abc"}},
-       .provenance = {{"measured_from", "2030-01-31T12:00:00Z"}, {"measured_to", "2030-01-31T12:00:02Z"}}});
+       .provenance = {{"measured_from", "2030-01-31T12:00:00Z"}, {"measured_to", "2030-01-31T12:00:02Z"}},
+       .power = {{"measured", false}, {"reason", "no GPU was used"}}});
 }
 
 std::string findings(const json& result) {

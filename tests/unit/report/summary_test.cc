@@ -38,7 +38,8 @@ json document(const plan::Job& job, const judge::Verdict& verdict) {
                                   .verdict = verdict,
                                   .acceptance = judge::Steps{.steps = 450, .accepted = 2115},
                                   .planned_requests = 10,
-                                  .kernels = {{"arch", "cpu"}, {"content_id", "abc"}}});
+                                  .kernels = {{"arch", "cpu"}, {"content_id", "abc"}},
+                                  .power = {{"measured", false}, {"reason", "no GPU was used"}}});
 }
 
 }  // namespace
@@ -59,6 +60,43 @@ TEST_CASE("report: what was not measured is null, never zero") {
   CHECK(result["throughput"]["output_tokens_per_second"].is_null());
   CHECK(result["power"]["measured"] == false);
   CHECK(result["acceptance"]["realised"].get<double>() == Approx(5.7));
+}
+
+TEST_CASE("report: power is shown with what the clocks did, in every output and the flat file") {
+  const plan::Job job = research_job();
+  sample::Summary summary = sample::summarise({});
+  summary.requests = 10;
+  summary.completion_tokens = 2560;
+  const judge::Verdict verdict;
+  report::Record record{.job = job,
+                        .summary = summary,
+                        .verdict = verdict,
+                        .planned_requests = 10,
+                        .kernels = {{"arch", "cpu"}, {"content_id", "abc"}},
+                        .power = {{"measured", true},
+                                  {"valid", true},
+                                  {"total_energy_j", 5269.0625},
+                                  {"avg_total_power_w", 1405.083},
+                                  {"avg_power_per_gpu_w", 702.5415},
+                                  {"joules_per_output_token", 2.058228},
+                                  {"throttling", "power cap"},
+                                  {"clock_decays", true},
+                                  {"drop_pct", 19.34}}};
+  const std::string expected =
+      "5269.1 J, 1405.1 W in total, 2.058228 J per output token; power cap; the SM clock fell steadily by 19.3 %";
+  const json result = report::result_document(record);
+  CHECK(contains(report::summary_text(result, false), expected));
+  CHECK(contains(report::summary_markdown(result), "1405.1 W in total"));
+  const json flat = report::aggregate_document(record);
+  CHECK(flat["power_valid"] == 1);
+  CHECK(flat["avg_power_w"] == 702.5415);
+  CHECK(flat["joules_per_successful_query"].get<double>() == Approx(526.90625));
+  CHECK_FALSE(flat.contains("joules_per_input_token"));
+
+  record.power = {{"measured", true}, {"valid", false}, {"total_energy_j", nullptr}};
+  CHECK(report::aggregate_document(record)["power_valid"] == 0);
+  CHECK_FALSE(report::aggregate_document(record).contains("avg_power_w"));
+  CHECK(contains(report::summary_markdown(report::result_document(record)), "measured, and not valid"));
 }
 
 TEST_CASE("report: research-only and scope are in every output") {

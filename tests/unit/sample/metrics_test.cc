@@ -51,11 +51,12 @@ TEST_CASE("metrics: TPOT and ITL count tokens, inter-chunk counts chunks") {
   CHECK(mean(gaps) == Approx(6.05));
 }
 
-TEST_CASE("metrics: tokens that come with the first chunk cost no decoding time") {
+TEST_CASE("metrics: tokens that come with the first one have waited 0 ms, and TTFT and all TPOTs add up to E2E") {
   const Sample sample = made(0, {{50, 6}, {56, 6}});
-  CHECK(*tpot_ms(sample) == Approx(1.0));
-  CHECK(itl_ms(sample).size() == 6);
-  CHECK(mean(itl_ms(sample)) == Approx(1.0));
+  CHECK(*tpot_ms(sample) == Approx(6.0 / 11));
+  CHECK(*ttft_ms(sample) + 11 * *tpot_ms(sample) == Approx(*e2e_ms(sample)));
+  CHECK(itl_ms(sample) == std::vector<double>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1});
+  CHECK(mean(itl_ms(sample)) == Approx(*tpot_ms(sample)));
 }
 
 TEST_CASE("metrics: without counts per chunk TPOT takes the first chunk as one token and there is no ITL") {
@@ -69,6 +70,12 @@ TEST_CASE("metrics: without counts per chunk TPOT takes the first chunk as one t
 TEST_CASE("metrics: text of earlier tokens adds its gap to the next chunk") {
   const Sample sample = made(0, {{10, 1}, {12, 0}, {16, 2}});
   CHECK(itl_ms(sample) == std::vector<double>{3, 3});
+}
+
+TEST_CASE("metrics: a first chunk whose token is counted later holds the first token all the same") {
+  const Sample sample = made(0, {{10, 0}, {12, 1}, {16, 2}});
+  CHECK(itl_ms(sample) == std::vector<double>{3, 3});
+  CHECK(*tpot_ms(sample) == Approx(3));
 }
 
 TEST_CASE("metrics: a request without tokens has no latency, one token has no TPOT") {
@@ -95,6 +102,9 @@ TEST_CASE("metrics: latency counts from the scheduled time") {
 TEST_CASE("metrics: an absurd count of a server is no allocation") {
   Sample sample = made(0, {{1, 1}, {2, 1}});
   sample.chunks[1].tokens = int64_t{1} << 39;
+  CHECK(itl_ms(sample).empty());
+  sample.chunks[0].tokens = int64_t{1} << 39;
+  sample.chunks[1].tokens = 1;
   CHECK(itl_ms(sample).empty());
 }
 

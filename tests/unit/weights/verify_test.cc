@@ -255,6 +255,15 @@ TEST_CASE("verify: index, shards and pin must agree on tensors and totals") {
   };
   index["weight_map"]["ghost"] = m.shard(1);
   CHECK(findings_with(index) == Rules{"weights/tensor-mismatch"});
+  CHECK(contains(messages_of(m.verify()), "1 tensor of the index not in it: \"ghost\"\n"));
+  for (const char* renamed : {"a", "layers.1.w00", "z"}) {
+    index = original;
+    index["weight_map"].erase("layers.1.w0");
+    index["weight_map"][renamed] = m.shard(1);
+    CHECK(findings_with(index) == Rules{"weights/tensor-mismatch"});
+    CHECK(contains(messages_of(m.verify()), std::string("1 tensor of the index not in it: \"") + renamed +
+                                                "\"; 1 tensor not placed in it by the index: \"layers.1.w0\"\n"));
+  }
   index = original;
   index["weight_map"].erase("layers.1.w0");
   CHECK(findings_with(index) == Rules{"weights/tensor-mismatch"});
@@ -266,7 +275,10 @@ TEST_CASE("verify: index, shards and pin must agree on tensors and totals") {
   CHECK(findings_with(index).count("weights/path-escape") == 1);
   index = original;
   index["metadata"]["total_size"] = 1;
-  CHECK(findings_with(index) == Rules{"weights/tensor-mismatch"});
+  m.pin.index->total_size = 1;
+  CHECK(findings_with(index) == Rules{"weights/index-total"});
+  m.pin.index->total_size = original["metadata"]["total_size"];
+  CHECK(findings_with(index) == Rules{"weights/index-total", "weights/tensor-mismatch"});
   CHECK(findings_with("text") == Rules{"weights/index-malformed"});
   m.dir.write(kIndexName, original.dump(2));
   CHECK(m.verify().verified);
