@@ -1,13 +1,16 @@
 #include "orchestrator/http/streams.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <thread>
 #include <vector>
 
 #include "orchestrator/base/clock.h"
+#include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/http.h"
 #include "tests/support/catch.h"
 #include "tests/support/http_server.h"
@@ -64,6 +67,46 @@ TEST_CASE("streams: head, bytes and end arrive in this order, with ascending tim
   CHECK(body == "01234");
   CHECK(std::is_sorted(times.begin(), times.end()));
   CHECK(times.size() > 3);
+}
+
+TEST_CASE("streams: bytes are stamped when they arrive, not when they are read") {
+  constexpr int kPieces = 50;
+  std::atomic<int> wanted = 0;
+  std::atomic<int> sent = 0;
+  std::vector<int64_t> sent_ns(kPieces);
+  const HttpServer server([&](const HttpRequest&, Reply& reply) {
+    reply.head(200, "text/plain");
+    for (int i = 0; i < kPieces; ++i) {
+      while (wanted.load() <= i)
+        if (!reply.wait(milliseconds(0))) return;
+      sent_ns[static_cast<size_t>(i)] = base::monotonic_ns();
+      reply.piece("x");
+      sent = i + 1;
+    }
+    reply.end();
+  });
+  Streams streams = open_streams();
+  std::vector<int64_t> received_ns;
+  streams.start(Method::kGet, {.url = server.url()},
+                {.head = {}, .bytes = [&](std::string_view, int64_t ns) { received_ns.push_back(ns); }, .end = {}});
+  int before_reading = 0;
+  for (int i = 0; i < kPieces; ++i) {
+    ++wanted;
+    if (i > 0)  // the first piece comes with the request's own traffic
+      while (sent.load() <= i) std::this_thread::yield();
+    const int64_t reading_ns = base::monotonic_ns();
+    while (received_ns.size() <= static_cast<size_t>(i)) streams.poll(milliseconds(1000));
+    CHECK(received_ns.back() >= sent_ns[static_cast<size_t>(i)]);
+    if (received_ns.back() < reading_ns) ++before_reading;
+  }
+  drain(streams);
+  CHECK(std::is_sorted(received_ns.begin(), received_ns.end()));
+  const base::FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  if (::setsockopt(probe.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) != 0)
+    SWEEP_SKIP("this kernel does not stamp what arrives");
+  // The kernel may take a moment to begin.
+  CHECK(before_reading > 0);
 }
 
 TEST_CASE("streams: many at once are kept apart") {
