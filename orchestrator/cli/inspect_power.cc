@@ -8,9 +8,9 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/cli/command.h"
+#include "orchestrator/cli/inspection.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/report/fields.h"
-#include "orchestrator/report/inspection.h"
 #include "orchestrator/report/table.h"
 #include "orchestrator/telemetry/evaluate.h"
 
@@ -76,10 +76,9 @@ std::string text_of(const report::Inspection& inspection) {
 }
 
 ExitCode inspect_power(const Context& context, const PowerOptions& options) {
-  report::Inspection inspection;
+  report::Inspection inspection{.kind = "power"};
   const Inputs inputs = read_inputs(options, inspection.findings);
-  const bool readable = inputs.capture && inputs.window;
-  if (readable) {
+  if (inputs.capture && inputs.window) {
     const bool own = inputs.capture->clock == telemetry::Clock::kMonotonic;
     const telemetry::PowerReport power =
         telemetry::evaluate(*inputs.capture, *inputs.window, own ? telemetry::kLive : telemetry::Requirements{});
@@ -88,14 +87,7 @@ ExitCode inspect_power(const Context& context, const PowerOptions& options) {
     inspection.reasons = power.reasons();
     inspection.findings.add_all(power.findings);
   }
-  if (context.console.format() == Format::kJson) {
-    context.console.out(report::to_json(inspection).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-  } else {
-    context.console.report(inspection.findings, {});
-    if (readable) context.console.out(text_of(inspection));
-  }
-  if (!readable) return ExitCode::kProblems;
-  return inspection.valid ? ExitCode::kGood : ExitCode::kInvalid;
+  return conclude(context, inspection, inspection.values.is_null() ? std::string() : text_of(inspection));
 }
 
 }  // namespace

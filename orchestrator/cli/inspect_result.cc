@@ -8,11 +8,11 @@
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/cli/command.h"
+#include "orchestrator/cli/inspection.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/judge/result_rows.h"
 #include "orchestrator/pipeline/recheck.h"
 #include "orchestrator/report/fields.h"
-#include "orchestrator/report/inspection.h"
 #include "orchestrator/report/table.h"
 #include "orchestrator/yaml/parse.h"
 
@@ -86,16 +86,9 @@ ExitCode inspect_result(const Context& context, const std::string& name) {
   std::filesystem::path file = name;
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) file /= "result.json";
-  const report::Inspection inspection = inspect_file(file);
-  const bool readable = !inspection.values.is_null();
-  if (context.console.format() == Format::kJson) {
-    context.console.out(report::to_json(inspection).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-  } else {
-    context.console.report(inspection.findings, {});
-    if (readable) context.console.out(text_of(inspection));
-  }
-  if (!readable) return ExitCode::kProblems;
-  return inspection.valid ? ExitCode::kGood : ExitCode::kInvalid;
+  report::Inspection inspection = inspect_file(file);
+  inspection.kind = "result";
+  return conclude(context, inspection, inspection.values.is_null() ? std::string() : text_of(inspection));
 }
 
 }  // namespace

@@ -86,6 +86,18 @@ ExitCode conclude(const Context& context, Inspection inspection) {
   return valid ? ExitCode::kGood : ExitCode::kInvalid;
 }
 
+ExitCode conclude(const Context& context, const report::Inspection& inspection, const std::string& text) {
+  if (context.console.format() == Format::kJson) {
+    context.console.out(report::to_json(inspection).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+                        "\n");
+  } else {
+    context.console.report(inspection.findings, {});
+    context.console.out(text);
+  }
+  if (inspection.values.is_null()) return ExitCode::kProblems;
+  return inspection.valid ? ExitCode::kGood : ExitCode::kInvalid;
+}
+
 ExitCode refuse(const Context& context, std::string_view kind, const diag::Diagnostic& finding) {
   if (context.console.format() == Format::kJson) {
     diag::Diagnostics findings;

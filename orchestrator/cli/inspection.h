@@ -11,6 +11,7 @@
 
 #include "orchestrator/cli/command.h"
 #include "orchestrator/judge/verdict.h"
+#include "orchestrator/report/inspection.h"
 
 namespace sweep::cli {
 
@@ -34,6 +35,9 @@ struct Inspection {
 
 // Writes one document (--format json) or a table, the findings, and the conclusion. kGood or kInvalid.
 ExitCode conclude(const Context& context, Inspection inspection);
+
+// The same for what was found elsewhere; `text` is the table and the conclusion. Without values it could not be read.
+ExitCode conclude(const Context& context, const report::Inspection& inspection, const std::string& text);
 
 // A capture that cannot be read: the same document without figures, and the finding. Gives its exit code.
 ExitCode refuse(const Context& context, std::string_view kind, const diag::Diagnostic& finding);

@@ -10,7 +10,8 @@ nlohmann::json to_json(const Inspection& inspection) {
   findings.normalise();
   nlohmann::json document = diag::to_json(findings);
   document["schema_version"] = kVersion;
-  document["values"] = inspection.values;
+  document["kind"] = inspection.kind;
+  if (inspection.values.is_object()) document.update(inspection.values);
   document["valid"] = inspection.valid;
   document["reasons"] = inspection.reasons;
   return document;

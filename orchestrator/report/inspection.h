@@ -10,13 +10,15 @@
 namespace sweep::report {
 
 struct Inspection {
-  nlohmann::json values;             // null if the capture could not be read
+  std::string kind;                  // "power", "result"
+  nlohmann::json values;             // by name; null if the capture could not be read
   bool valid = false;                // whether the capture leaves the point usable
   std::vector<std::string> reasons;  // why not, one sentence each
   diag::Diagnostics findings;
 };
 
-// {"schema_version":1,"values":...,"valid":...,"reasons":[...],"diagnostics":[...],"errors":N,"warnings":N}
+// {"schema_version":1,"kind":...,the values by name,"valid":...,"reasons":[...],"diagnostics":[...],"errors":N,
+//  "warnings":N}
 nlohmann::json to_json(const Inspection& inspection);
 
 }  // namespace sweep::report

@@ -33,7 +33,7 @@ json inspected(std::vector<std::string> arguments, int code) {
   json document = json::parse(ran.output, nullptr, false);
   REQUIRE(document.is_object());
   CHECK(document["schema_version"] == 1);
-  for (const char* key : {"values", "valid", "reasons", "diagnostics"}) CHECK(document.contains(key));
+  for (const char* key : {"kind", "valid", "reasons", "diagnostics"}) CHECK(document.contains(key));
   return document;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("inspect power: the window case of the reports comes out to the last d
   CHECK(document["valid"] == true);
   CHECK(document["diagnostics"].empty());
   check_values(
-      document["values"], case_named("S44"),
+      document, case_named("S44"),
       {"energy_j_per_gpu", "total_energy_j", "avg_total_power_w", "avg_power_per_gpu_w", "joules_per_output_token"});
 }
 
@@ -101,8 +101,8 @@ TEST_CASE("inspect power: the clock decay of the reports is flagged") {
   const auto folder = report_cases() / "power_clock_decay";
   const json document =
       inspected({"power", (folder / "gpu_metrics.csv").string(), "--window", (folder / "window.json").string()}, 0);
-  check_values(document["values"], case_named("S45"), {"clock_start", "clock_end", "drop_pct"});
-  CHECK(document["values"]["clock_decays"] == true);
+  check_values(document, case_named("S45"), {"clock_start", "clock_end", "drop_pct"});
+  CHECK(document["clock_decays"] == true);
   REQUIRE(document["diagnostics"].size() == 1);
   CHECK(document["diagnostics"][0]["rule"] == "power/clock-decay");
   CHECK(document["diagnostics"][0]["severity"] == "warning");
@@ -111,7 +111,7 @@ TEST_CASE("inspect power: the clock decay of the reports is flagged") {
 TEST_CASE("inspect result: GPUs and throughput per GPU of the report's rows, with the conflict") {
   if (!std::filesystem::exists(report_cases())) SWEEP_SKIP("no reference data");
   const json document = inspected({"result", (report_cases() / "result_per_gpu_denominators.json").string()}, 0);
-  check_values(document["values"], case_named("S43"), {"gpus", "output_tput_per_gpu", "conflict"});
+  check_values(document, case_named("S43"), {"gpus", "output_tput_per_gpu", "conflict"});
   CHECK(document["diagnostics"][0]["rule"] == "result/gpu-conflict");
 }
 
@@ -120,18 +120,18 @@ TEST_CASE("inspect power: 0 where energy may be claimed, 5 where not, 1 for dama
   const std::string window = dir.write("window.json", kWindow).string();
   const std::string good = dir.write("good.csv", once_a_second(8)).string();
   const json valid = inspected({"power", good, "--window", window}, 0);
-  CHECK(valid["values"]["total_energy_j"].get<double>() == Approx(2000));
-  CHECK(valid["values"]["joules_per_output_token"].get<double>() == Approx(20));
+  CHECK(valid["total_energy_j"].get<double>() == Approx(2000));
+  CHECK(valid["joules_per_output_token"].get<double>() == Approx(20));
 
   const std::string early = dir.write("early.csv", once_a_second(5)).string();
   const json invalid = inspected({"power", early, "--window", window}, 5);
   CHECK(invalid["valid"] == false);
-  CHECK(invalid["values"]["total_energy_j"].is_null());
+  CHECK(invalid["total_energy_j"].is_null());
   CHECK(contains(invalid["reasons"][0].get<std::string>(), "the last power value is 1.000 s before the window ends"));
 
   const std::string damaged = dir.write("damaged.csv", once_a_second(8) + "2026/11/03 10:00:09.000, 0\n").string();
   const json unread = inspected({"power", damaged, "--window", window}, 1);
-  CHECK(unread["values"].is_null());
+  CHECK(!unread.contains("gpus"));
   CHECK(unread["valid"] == false);
   CHECK(unread["diagnostics"][0]["line"] == 11);
   CHECK(unread["diagnostics"][0]["rule"] == "power/capture");
@@ -163,10 +163,10 @@ TEST_CASE("inspect result: rows that leave the number of GPUs open are refused w
   const std::string open =
       dir.write("open.json", R"([{"id": "x", "tp": 4, "gpus_with_power": 8, "output_throughput": 10}])").string();
   const json refused = inspected({"result", open}, 5);
-  CHECK(refused["values"]["output_tput_per_gpu"]["x"].is_null());
+  CHECK(refused["output_tput_per_gpu"]["x"].is_null());
   CHECK(refused["reasons"].size() == 1);
   for (const char* text : {"[{\"id\": \"x\"}]", "[", "7", "{}", "", "{\"tp\": 1, \"tp\": 2}"}) {
     INFO(text);
-    CHECK(inspected({"result", dir.write("damaged.json", text).string()}, 1)["values"].is_null());
+    CHECK(!inspected({"result", dir.write("damaged.json", text).string()}, 1).contains("gpus"));
   }
 }

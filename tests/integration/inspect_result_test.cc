@@ -22,7 +22,7 @@ void write(const SmallCheckout& checkout, const std::string& name, const json& c
 }
 
 bool has_difference(const json& document, const std::string& field) {
-  for (const json& d : document["values"]["differences"])
+  for (const json& d : document["differences"])
     if (d["field"] == field) return true;
   return false;
 }
@@ -39,9 +39,9 @@ TEST_CASE("inspect result: a run's result follows from its records; what was cha
 
   const json good = inspected(checkout, 0);
   CHECK(good["valid"] == true);
-  CHECK(good["values"]["differences"].empty());
-  CHECK(good["values"]["latency_ms"]["ttft"] == stated["latency_ms"]["ttft"]);
-  CHECK(good["values"]["output_tput_per_gpu"].is_null());
+  CHECK(good["differences"].empty());
+  CHECK(good["latency_ms"]["ttft"] == stated["latency_ms"]["ttft"]);
+  CHECK(good["output_tput_per_gpu"].is_null());
   CHECK(good["diagnostics"].empty());
 
   SECTION("a latency that was made better") {
@@ -51,7 +51,7 @@ TEST_CASE("inspect result: a run's result follows from its records; what was cha
     write(checkout, "result.json", edited);
     const json document = inspected(checkout, 5);
     CHECK(document["valid"] == false);
-    CHECK(document["values"]["differences"].size() == 2);
+    CHECK(document["differences"].size() == 2);
     CHECK(has_difference(document, "latency_ms.tpot.mean"));
     CHECK(document["diagnostics"][0]["rule"] == "result/differs");
   }
@@ -99,6 +99,6 @@ TEST_CASE("inspect result: a run's result follows from its records; what was cha
     json edited = stated;
     edited["valid"] = "yes";
     write(checkout, "result.json", edited);
-    CHECK(inspected(checkout, 1)["values"].is_null());
+    CHECK(!inspected(checkout, 1).contains("gpus"));
   }
 }
