@@ -32,6 +32,7 @@ constexpr int kEventsPerWait = 256;
 // Reading goes before delivering, so that what the next chunk would join is read before that one comes; up to this
 // much.
 constexpr size_t kMostHeldBytes = size_t{256} << 10;
+constexpr int kMostRounds = 1000;  // of reading before what was read is delivered, come what may
 }  // namespace
 
 // libcurl's multi interface on epoll: the cost of a wake-up does not grow with the number of idle streams.
@@ -263,7 +264,7 @@ int Streams::State::wait(int64_t longest_ns, std::span<epoll_event> events) cons
 void Streams::State::poll(std::chrono::nanoseconds longest) {
   const int64_t until_ns = base::monotonic_ns() + longest.count();
   bool something = false;
-  while (!something && !streams_.empty()) {
+  for (int rounds = 0; !something && !streams_.empty(); ++rounds) {
     std::array<epoll_event, kEventsPerWait> events;
     const int count = wait(until_ns - base::monotonic_ns(), events);
     begin_round();
@@ -281,7 +282,8 @@ void Streams::State::poll(std::chrono::nanoseconds longest) {
     drive_timer();
     expire();
     collect_finished();
-    const bool may_be_more = count > 0 && !received_.empty() && received_bytes_.size() < kMostHeldBytes;
+    const bool may_be_more =
+        count > 0 && !received_.empty() && received_bytes_.size() < kMostHeldBytes && rounds < kMostRounds;
     if (may_be_more && endings_.empty()) continue;
     something = !endings_.empty() || !received_.empty();
     deliver();
