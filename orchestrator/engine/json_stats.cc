@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "orchestrator/base/json_fields.h"
 #include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/engine.h"
 
@@ -15,23 +16,11 @@ namespace sweep::engine {
 
 namespace {
 
+using base::count_in;
+using base::member;
 using nlohmann::json;
 
-constexpr int64_t kMostTokens = int64_t{1} << 40;  // sums of such counts cannot overflow
 constexpr double kLongestAcceptance = static_cast<double>(kMostPositions) + 1;
-
-const json* member(const json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::optional<int64_t> count_in(const json& object, const char* name) {
-  const json* value = member(object, name);
-  if (value == nullptr || !value->is_number_unsigned() || value->get<uint64_t>() > uint64_t{kMostTokens})
-    return std::nullopt;
-  return value->get<int64_t>();
-}
 
 void add(std::optional<int64_t>& sum, const std::optional<int64_t>& count) {
   if (count) sum = sum.value_or(0) + *count;

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "orchestrator/base/hex.h"
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/rules/weights.h"
 #include "orchestrator/diag/terminal_text.h"
@@ -23,11 +24,6 @@ using nlohmann::json;
 constexpr uint64_t kLargestFile = uint64_t{1} << 50;  // a petabyte: beyond it, it is a mistake
 constexpr size_t kSha256Digits = 64;
 constexpr size_t kGitBlobDigits = 40;
-
-bool is_hex(std::string_view text, size_t digits) {
-  return text.size() == digits &&
-         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
 
 class EntryReader {
  public:
@@ -79,7 +75,7 @@ bool EntryReader::read_digest(const json& entry, ListedFile& file, const std::st
     auto digest = text(*lfs, "oid", where + ", lfs,");
     const auto content_size = size(*lfs, where + ", lfs,");
     if (!digest || !content_size) return false;
-    if (!is_hex(*digest, kSha256Digits)) {
+    if (!base::is_lower_hex(*digest, kSha256Digits)) {
       report(fmt::format("{} has \"{}\" for a SHA-256, expected {} lower-case hex digits", where,
                          diag::printable(digest->substr(0, 100)), kSha256Digits));
       return false;
@@ -99,7 +95,7 @@ bool EntryReader::read_digest(const json& entry, ListedFile& file, const std::st
   }
   auto blob = text(entry, "oid", where);
   if (!blob) return false;
-  if (!is_hex(*blob, kGitBlobDigits)) {
+  if (!base::is_lower_hex(*blob, kGitBlobDigits)) {
     report(fmt::format("{} has \"{}\" for a git blob id, expected {} lower-case hex digits", where,
                        diag::printable(blob->substr(0, 100)), kGitBlobDigits));
     return false;

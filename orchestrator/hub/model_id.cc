@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "orchestrator/base/hex.h"
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/terminal_text.h"
 
@@ -18,10 +19,6 @@ constexpr size_t kShortestHash = 4;  // git's core.abbrev allows no shorter one
 
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-}
-
-bool is_hex_digit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
 // Why `part` is no part of a name; empty if it is one.
@@ -63,7 +60,7 @@ diag::Result<diag::Done> check_model(std::string_view model) {
 }
 
 bool is_commit(std::string_view revision) {
-  return revision.size() == kCommitDigits && std::all_of(revision.begin(), revision.end(), is_hex_digit);
+  return base::is_lower_hex(revision, kCommitDigits);
 }
 
 diag::Result<diag::Done> check_commit(const ModelRevision& wanted) {
@@ -80,8 +77,8 @@ diag::Result<diag::Done> check_commit(const ModelRevision& wanted) {
   if (is_commit(lower))
     return diag::fail(diag::rule::hub_not_a_commit, fmt::format("the commit \"{}\" has upper-case digits", revision),
                       fmt::format("write {}@{}", model, lower));
-  const bool short_hash = revision.size() >= kShortestHash && revision.size() < kCommitDigits &&
-                          std::all_of(revision.begin(), revision.end(), is_hex_digit);
+  const bool short_hash =
+      revision.size() >= kShortestHash && revision.size() < kCommitDigits && base::is_lower_hex(revision);
   return diag::fail(
       diag::rule::hub_not_a_commit,
       short_hash ? fmt::format("\"{}\" has {} of the {} digits of a commit", revision, revision.size(), kCommitDigits)

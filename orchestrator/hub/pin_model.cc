@@ -21,7 +21,6 @@ namespace sweep::hub {
 
 namespace {
 
-constexpr uint64_t kLargestIndex = uint64_t{256} << 20;
 constexpr uint64_t kLargestPage = uint64_t{64} << 20;
 constexpr std::string_view kConfigName = "config.json";
 
@@ -58,13 +57,12 @@ std::optional<weights::IndexTotals> read_index(const std::string& content, std::
       shard_bytes += listed->size;
   }
   std::sort(missing.begin(), missing.end());
-  if (!index->total_size) return std::nullopt;
-  if (missing.empty() && *index->total_size > shard_bytes)
+  if (missing.empty() && index->total_size && *index->total_size > shard_bytes)
     diagnostics.add(diag::make(diag::rule::hub_index_total,
                                fmt::format("\"{}\" says that the tensors have {} bytes, but its {} files have {}", name,
                                            *index->total_size, index->files.size(), shard_bytes),
                                "the shards will not verify against this total"));
-  return weights::IndexTotals{.total_size = *index->total_size, .tensor_count = index->weight_map.size()};
+  return index->totals();
 }
 
 weights::Pin pin_of(const ModelRevision& wanted, std::span<const ListedFile> files,
@@ -149,13 +147,13 @@ bool HubPin::read_totals() {
     report_missing_numbers(files_, diagnostics_);
     return true;
   }
-  if (listed->size > kLargestIndex) {
+  if (listed->size > weights::kLargestIndex) {
     diagnostics_.add(
         diag::make(diag::rule::hub_bad_reply, fmt::format("\"{}\" has {} bytes, more than an index can have ({})",
-                                                          listed->path, listed->size, kLargestIndex)));
+                                                          listed->path, listed->size, weights::kLargestIndex)));
     return true;
   }
-  const auto content = ask_content(connection_, wanted_, listed->path, kLargestIndex);
+  const auto content = ask_content(connection_, wanted_, listed->path, weights::kLargestIndex);
   if (!content) return no_answer(content.error());
   if (!is_listed_content(*content, *listed, fmt::format("\"{}\"", listed->path), diagnostics_)) return true;
   std::vector<std::string> missing;
@@ -292,7 +290,7 @@ std::optional<weights::Pin> pin_from_listing(const RecordedListing& recorded, di
   if (recorded.index.empty()) {
     report_missing_numbers(files, diagnostics);
   } else {
-    const auto content = base::read_file(recorded.index, kLargestIndex);
+    const auto content = base::read_file(recorded.index, weights::kLargestIndex);
     const ListedFile* listed = find_file(files, weights::kIndexName);
     if (!content) {
       diagnostics.add(diag::make(diag::rule::file_unreadable, content.error().text()));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "orchestrator/base/json_fields.h"
 #include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/load.h"
 #include "orchestrator/digest/sha256.h"
@@ -16,23 +17,11 @@ namespace sweep::loadgen {
 
 namespace {
 
+using base::count_in;
+using base::member;
 using nlohmann::json;
 
 constexpr size_t kLongestMessage = 300;
-constexpr uint64_t kMostTokens = uint64_t{1} << 40;  // a larger count is no count; sums of them cannot overflow
-
-const json* member(const json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-// A count that a server sent; nothing if absent or not a count.
-std::optional<int64_t> count_in(const json& object, const char* name) {
-  const json* value = member(object, name);
-  if (value == nullptr || !value->is_number_unsigned() || value->get<uint64_t>() > kMostTokens) return std::nullopt;
-  return value->get<int64_t>();
-}
 
 std::string_view text_in(const json& object, const char* name) {
   const json* value = member(object, name);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "orchestrator/base/json_fields.h"
 #include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/load.h"
 #include "orchestrator/loadgen/request_record.h"
@@ -16,17 +17,12 @@ namespace sweep::loadgen {
 
 namespace {
 
+using base::member;
 using nlohmann::json;
 
 constexpr double kNsPerMs = 1e6;
 constexpr double kLongestMs = 1e9;  // eleven days
-constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr int kOk = 200;
-
-const json* member(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
 
 std::optional<int> hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -94,8 +90,7 @@ diag::Result<base::Done> Replay::take_count(const json& request, const char* nam
                                             std::optional<int64_t>& count) const {
   const json* value = member(request, name);
   if (value == nullptr) return base::Done{};
-  if (!value->is_number_unsigned() || value->get<uint64_t>() > uint64_t{kMostTokens})
-    return malformed(fmt::format("\"{}\" of the request is no count of tokens", name));
+  if (!base::is_count(*value)) return malformed(fmt::format("\"{}\" of the request is no count of tokens", name));
   count = value->get<int64_t>();
   return base::Done{};
 }

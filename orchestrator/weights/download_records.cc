@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/base/hex.h"
 
 namespace sweep::weights {
 
@@ -21,10 +22,6 @@ constexpr std::string_view kRecordSuffix = ".metadata";
 constexpr std::string_view kIncompleteSuffix = ".incomplete";
 constexpr uint64_t kLargestRecord = 4096;
 constexpr size_t kCommitDigits = 40;
-
-bool is_hex(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
 
 void read_record(const fs::directory_entry& entry, const std::string& name, DownloadRecords& found) {
   std::error_code error;
@@ -55,7 +52,7 @@ bool parse_download_record(std::string_view text, DownloadRecord& record, std::s
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
   }
-  if (lines[0].size() != kCommitDigits || !is_hex(lines[0])) {
+  if (!base::is_lower_hex(lines[0], kCommitDigits)) {
     reason = "its first line is not a commit of 40 hex digits";
     return false;
   }

@@ -16,8 +16,6 @@ namespace sweep::weights {
 
 namespace {
 
-constexpr uint64_t kLargestIndex = uint64_t{256} << 20;
-
 // The totals of the index of a folder whose structure was checked, if it has one.
 std::optional<IndexTotals> totals_of(const std::vector<StagedFile>& files) {
   const auto found = std::find_if(files.begin(), files.end(), [](const auto& f) { return f.path == kIndexName; });
@@ -26,8 +24,7 @@ std::optional<IndexTotals> totals_of(const std::vector<StagedFile>& files) {
   if (!text) return std::nullopt;
   diag::Diagnostics reported_before;
   const auto index = parse_index(*text, found->path, reported_before);
-  if (!index || !index->total_size) return std::nullopt;
-  return IndexTotals{.total_size = *index->total_size, .tensor_count = index->weight_map.size()};
+  return index ? index->totals() : std::nullopt;
 }
 
 void add(diag::Diagnostics& diagnostics, diag::RuleId rule, const std::string& path, std::string message,

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "orchestrator/base/hex.h"
 #include "orchestrator/base/utf8.h"
 #include "orchestrator/diag/render.h"
 #include "orchestrator/diag/rules/file.h"
@@ -76,9 +76,7 @@ bool read(const json& object, const char* name, std::optional<uint64_t>& out) {
 
 bool read_digest(const json& object, const char* name, size_t digits, std::optional<std::string>& out) {
   if (!read(object, name, out)) return false;
-  return !out || (out->size() == digits && std::all_of(out->begin(), out->end(), [](char c) {
-                    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-                  }));
+  return !out || base::is_lower_hex(*out, digits);
 }
 
 bool read_stamp(const json& object, std::optional<uint64_t> size, std::optional<FileStamp>& out) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/weights/pin.h"
 
 namespace sweep::weights {
 
@@ -42,11 +43,16 @@ struct MappedTensor {
   uint32_t file = 0;  // in ShardIndex::files
 };
 
+inline constexpr uint64_t kLargestIndex = uint64_t{256} << 20;  // bytes of its file
+
 // {"metadata": {"total_size": N}, "weight_map": {TENSOR: FILE}}
 struct ShardIndex {
   std::vector<std::string> files;        // each once
   std::vector<MappedTensor> weight_map;  // by name, each once
   std::optional<uint64_t> total_size;    // bytes of all tensors, without headers
+
+  // Nothing without a total_size.
+  std::optional<IndexTotals> totals() const;
 };
 
 // Nothing if the text is no index. File names that leave the folder are reported and left out. Read in shard_index.cc.

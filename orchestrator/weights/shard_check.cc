@@ -22,7 +22,6 @@ namespace sweep::weights {
 
 namespace {
 
-constexpr uint64_t kLargestIndex = uint64_t{256} << 20;
 constexpr size_t kMostNamedTensors = 3;
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 

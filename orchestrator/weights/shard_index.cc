@@ -157,6 +157,11 @@ void IndexCheck::drop_unsafe_files(ShardIndex& index) {
 
 }  // namespace
 
+std::optional<IndexTotals> ShardIndex::totals() const {
+  if (!total_size) return std::nullopt;
+  return IndexTotals{.total_size = *total_size, .tensor_count = weight_map.size()};
+}
+
 std::optional<ShardIndex> parse_index(std::string_view text, const std::string& name, diag::Diagnostics& diagnostics) {
   IndexCheck check(name, diagnostics);
   IndexReader reader;

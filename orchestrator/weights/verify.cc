@@ -26,6 +26,35 @@ namespace {
 constexpr double kNanosecondsPerSecond = 1e9;
 constexpr int64_t kSaveIntervalNs = 5'000'000'000;
 
+// As the files of a staging; absent where there is none, or none that proves anything.
+using Stamps = std::vector<std::optional<FileStamp>>;
+
+Stamps stamps_of(const Staging& staging) {
+  Stamps stamps;
+  for (const StagedFile& file : staging.files) {
+    struct stat status {};
+    stamps.push_back(::lstat(file.opened.c_str(), &status) == 0 ? std::optional(stamp_of(status)) : std::nullopt);
+  }
+  return stamps;
+}
+
+Stamps stamps_of(std::span<const HashOutcome> outcomes) {
+  Stamps stamps;
+  for (const HashOutcome& outcome : outcomes)
+    stamps.push_back(outcome.state == HashState::kDone ? outcome.stamp : std::nullopt);
+  return stamps;
+}
+
+// The state of all files by name, empty if a stamp is absent.
+std::string state_of(const Staging& staging, const Stamps& stamps) {
+  std::vector<NamedStamp> named;
+  for (size_t i = 0; i < stamps.size(); ++i) {
+    if (!stamps[i]) return {};
+    named.push_back({.path = staging.files[i].path, .stamp = *stamps[i]});
+  }
+  return state_of(named);
+}
+
 class Verification {
  public:
   Verification(const std::filesystem::path& dir, const Pin& pin, const VerifyOptions& options,
@@ -38,8 +67,8 @@ class Verification {
  private:
   void check_pin();
   Staging begin();
-  std::vector<HashTask> tasks_of(const Staging& staging) const;
-  std::vector<HashOutcome> hash(const Staging& staging);
+  std::vector<HashTask> tasks_of(const Staging& staging, const Stamps& stamps) const;
+  std::vector<HashOutcome> hash(const Staging& staging, const Stamps& stamps);
   bool check_structure(const Staging& staging);
   void add(diag::RuleId rule, std::string message, std::string help = {});
 
@@ -50,27 +79,6 @@ class Verification {
   std::optional<VerificationCache> cache_;
   Report report_;
 };
-
-// The state of all files by name, empty if one cannot be inspected.
-std::string present_state(const Staging& staging) {
-  std::vector<NamedStamp> stamps;
-  for (const StagedFile& file : staging.files) {
-    struct stat status {};
-    if (::lstat(file.opened.c_str(), &status) != 0) return {};
-    stamps.push_back({.path = file.path, .stamp = stamp_of(status)});
-  }
-  return state_of(stamps);
-}
-
-// The same from what was hashed, empty if a stamp proves nothing for one of them.
-std::string hashed_state(const Staging& staging, std::span<const HashOutcome> outcomes) {
-  std::vector<NamedStamp> stamps;
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    if (outcomes[i].state != HashState::kDone || !outcomes[i].stamp) return {};
-    stamps.push_back({.path = staging.files[i].path, .stamp = *outcomes[i].stamp});
-  }
-  return state_of(stamps);
-}
 
 // An incomplete pin is a warning by itself, but no basis for verifying.
 void Verification::add(diag::RuleId rule, std::string message, std::string help) {
@@ -97,32 +105,32 @@ void Verification::check_pin() {
 }
 
 // Extra files are hashed too: the report then says what they are.
-std::vector<HashTask> Verification::tasks_of(const Staging& staging) const {
+std::vector<HashTask> Verification::tasks_of(const Staging& staging, const Stamps& stamps) const {
   std::unordered_map<std::string_view, const PinnedFile*> pinned_by_path;
   for (const PinnedFile& file : pin_.files) pinned_by_path.emplace(file.path, &file);
   std::map<std::pair<uint64_t, uint64_t>, const KnownDigests*> known;
   for (const KnownDigests& digests : options_.known) known[{digests.stamp.device, digests.stamp.inode}] = &digests;
 
   std::vector<HashTask> tasks;
-  for (const StagedFile& file : staging.files) {
+  for (size_t i = 0; i < stamps.size(); ++i) {
+    const StagedFile& file = staging.files[i];
     const auto pinned = pinned_by_path.find(file.path);
     HashTask task{.file = file.opened,
                   .size = file.size,
                   .git_blob = pinned != pinned_by_path.end() && pinned->second->git_blob.has_value()};
-    struct stat status {};
-    if (::lstat(file.opened.c_str(), &status) == 0) {
-      const auto found = known.find({status.st_dev, status.st_ino});
-      if (found != known.end() && found->second->stamp == stamp_of(status))
+    if (const auto& stamp = stamps[i]) {
+      const auto found = known.find({stamp->device, stamp->inode});
+      if (found != known.end() && found->second->stamp == *stamp)
         task.known = *found->second;
       else if (cache_)
-        task.known = cache_->find(stamp_of(status));
+        task.known = cache_->find(*stamp);
     }
     tasks.push_back(std::move(task));
   }
   return tasks;
 }
 
-std::vector<HashOutcome> Verification::hash(const Staging& staging) {
+std::vector<HashOutcome> Verification::hash(const Staging& staging, const Stamps& stamps) {
   HashOptions options{.threads = options_.threads, .progress = options_.progress};
   int64_t saved_ns = base::monotonic_ns();
   if (cache_) {
@@ -135,7 +143,7 @@ std::vector<HashOutcome> Verification::hash(const Staging& staging) {
       (void)cache_->save();  // tried again at the end, and reported there
     };
   }
-  return hash_files(tasks_of(staging), options, stop_);
+  return hash_files(tasks_of(staging, stamps), options, stop_);
 }
 
 // Returns whether there was nothing to report.
@@ -163,12 +171,13 @@ Report Verification::run() {
   keep_if_of_pin(staging, pin_, report_.findings);
   if (options_.cache_folder) cache_.emplace(*options_.cache_folder, staging.located.root, report_.pin_sha256);
 
-  const std::string state = present_state(staging);
+  const Stamps stamps = stamps_of(staging);
+  const std::string state = state_of(staging, stamps);
   const bool known_as_sound = cache_ && !state.empty() && cache_->sound_state() == state;
   bool sound = known_as_sound || check_structure(staging);
-  const std::vector<HashOutcome> outcomes = hash(staging);
+  const std::vector<HashOutcome> outcomes = hash(staging, stamps);
   // The headers that were read are those of the bytes that were hashed only if nothing changed in between.
-  const bool same_state = !state.empty() && hashed_state(staging, outcomes) == state;
+  const bool same_state = !state.empty() && state_of(staging, stamps_of(outcomes)) == state;
   if (known_as_sound && !same_state) sound = check_structure(staging);
   for (const HashOutcome& outcome : outcomes)
     (outcome.from_known ? report_.bytes_cached : report_.bytes) += outcome.size;

@@ -1,0 +1,16 @@
+// Hexadecimal digits as digests and commits are written: lower case only.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace sweep::base {
+
+// Whether there is no other character; true for no text.
+bool is_lower_hex(std::string_view text);
+
+inline bool is_lower_hex(std::string_view text, size_t digits) {
+  return text.size() == digits && is_lower_hex(text);
+}
+
+}  // namespace sweep::base
