@@ -112,16 +112,18 @@ Status Stream::synchronize() const {
   return owned_.api().check(owned_.api().cuStreamSynchronize(get()), "cuStreamSynchronize");
 }
 
-Status Stream::fill(const Buffer& buffer, unsigned char value) const {
-  if (buffer.bytes() == 0) return {};
-  return owned_.api().check(owned_.api().cuMemsetD8Async(buffer.address(), value, buffer.bytes(), get()),
-                            "cuMemsetD8Async");
+Status Stream::fill(const Buffer& buffer, unsigned char value, size_t offset) const {
+  if (offset >= buffer.bytes()) return {};
+  return owned_.api().check(
+      owned_.api().cuMemsetD8Async(buffer.address() + offset, value, buffer.bytes() - offset, get()),
+      "cuMemsetD8Async");
 }
 
-Status Stream::copy_to(void* host, const Buffer& buffer) const {
-  if (buffer.bytes() == 0) return {};
-  return owned_.api().check(owned_.api().cuMemcpyDtoHAsync_v2(host, buffer.address(), buffer.bytes(), get()),
-                            "cuMemcpyDtoHAsync_v2");
+Status Stream::copy_to(void* host, const Buffer& buffer, size_t offset) const {
+  if (offset >= buffer.bytes()) return {};
+  return owned_.api().check(
+      owned_.api().cuMemcpyDtoHAsync_v2(host, buffer.address() + offset, buffer.bytes() - offset, get()),
+      "cuMemcpyDtoHAsync_v2");
 }
 
 Status Stream::begin_capture() const {

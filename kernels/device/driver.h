@@ -99,9 +99,10 @@ class Stream {
  public:
   StreamHandle get() const { return owned_.get(); }
   Status synchronize() const;
-  // In order with the other work of the stream. `host` must live until synchronize().
-  Status fill(const Buffer& buffer, unsigned char value) const;
-  Status copy_to(void* host, const Buffer& buffer) const;
+  // In order with the other work of the stream. From `offset` to the end of the buffer.
+  Status fill(const Buffer& buffer, unsigned char value, size_t offset = 0) const;
+  // `host` must live until synchronize().
+  Status copy_to(void* host, const Buffer& buffer, size_t offset = 0) const;
 
   // Between the two, work given to this stream is recorded instead of done, and a call of this process that would
   // allocate or wait fails (capture mode "global"). end_capture() must be called even if something failed in between.
