@@ -154,7 +154,10 @@ Status Kernel::launch(const LaunchShape& shape, const Stream& stream,
                       std::initializer_list<const void*> arguments) const {
   std::vector<void*> addresses;
   addresses.reserve(arguments.size());
-  for (const void* argument : arguments) addresses.push_back(const_cast<void*>(argument));
+  // The driver only reads them; its prototype does not say so.
+  for (const void* argument : arguments) {
+    addresses.push_back(const_cast<void*>(argument));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  }
   return api_->check(
       api_->cuLaunchKernel(handle_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
                            shape.block[2], shape.shared_bytes, stream.get(), addresses.data(), nullptr),

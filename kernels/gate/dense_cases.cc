@@ -33,7 +33,7 @@ void add_dense(CaseBuilder& builder) {
 void add_dense_sizes(CaseBuilder& builder) {
   for (size_t h = 0; h < std::size(kHeadCounts); ++h) {
     const int32_t heads = kHeadCounts[h];
-    builder.add("dense-h" + std::to_string(heads), [&](Case& one) {
+    builder.add("dense-heads-" + std::to_string(heads), [&](Case& one) {
       one.dense = true, one.num_heads = heads, one.d_qk = h % 3 == 1 ? 512 : 576;
       one.s_q = heads > 12 ? 2 : static_cast<int32_t>(h) % 5 + 1, one.longest = 100 + static_cast<int32_t>(h);
     });
