@@ -52,12 +52,13 @@ Result<DeviceInfo> read_info(const DriverApi& api, DeviceHandle device) {
   attribute(info.capability_major, kCapabilityMajor);
   attribute(info.capability_minor, kCapabilityMinor);
   attribute(info.multiprocessors, kMultiprocessorCount);
-  attribute(info.clock_khz, kClockRate);
-  attribute(info.memory_clock_khz, kMemoryClockRate);
   attribute(info.l2_bytes, kL2CacheSize);
   attribute(info.shared_bytes_per_block, kMaxSharedMemoryPerBlockOptin);
   calls.check(api.cuDeviceTotalMem_v2(&info.memory_bytes, device), "cuDeviceTotalMem_v2");
   if (!calls.status()) return calls.status();
+  // Not every device has clocks to speak of: they stay 0.
+  api.cuDeviceGetAttribute(&info.clock_khz, kClockRate, device);
+  api.cuDeviceGetAttribute(&info.memory_clock_khz, kMemoryClockRate, device);
   return info;
 }
 

@@ -150,7 +150,7 @@ struct DeviceInfo {
   int capability_major = 0;  // compute capability: 9.0 for sm_90a
   int capability_minor = 0;
   int multiprocessors = 0;
-  int clock_khz = 0;  // highest SM clock
+  int clock_khz = 0;  // highest SM clock; 0 = not known, as for the next
   int memory_clock_khz = 0;
   int l2_bytes = 0;
   int shared_bytes_per_block = 0;  // with opt-in

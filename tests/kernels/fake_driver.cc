@@ -182,9 +182,9 @@ int cuCtxSetCurrent(void*) {
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   if (const int error = forbidden_in_capture()) return error;
   if (bytes == 0) return kInvalidValue;
-  // The real driver aligns to 256 bytes; freed with the process's own allocator, so that sanitizers see the bounds.
-  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (memory == nullptr) return kOutOfMemory;
+  // Aligned as the real driver does it, and of exactly this size, so that sanitizers see the bounds.
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 256, bytes) != 0) return kOutOfMemory;
   std::memset(memory, 0x5a, bytes);
   *address = reinterpret_cast<uintptr_t>(memory);
   driver().memory[reinterpret_cast<uintptr_t>(memory)] = bytes;
