@@ -5,7 +5,7 @@
 #include <new>
 
 #include "kernels/cpu/attend.h"
-#include "kernels/cpu/variant.h"
+#include "kernels/api/variant.h"
 
 namespace flashmla::cpu {
 namespace {
