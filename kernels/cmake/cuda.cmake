@@ -156,7 +156,8 @@ function(flashmla_cuda_libraries arch)
     # The runtime is inside, and stays inside.
     target_link_libraries(${library} PRIVATE flashmla_internal ${objects} "${flashmla_cudart}" ${CMAKE_DL_LIBS} rt
       PUBLIC flashmla_headers)
-    target_link_options(${library} PRIVATE "LINKER:--version-script=${map}")
+    # Without the names of temporary files that nvcc leaves in the symbol table the same sources give the same bytes.
+    target_link_options(${library} PRIVATE "LINKER:--version-script=${map}" LINKER:--strip-all)
     set_target_properties(${library} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
       LINK_DEPENDS "${map};${objects}")
   endforeach()

@@ -6,9 +6,9 @@
 
 #include "flashmla/flashmla.h"
 #include "kernels/api/check.h"
+#include "kernels/api/variant.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/values.h"
-#include "kernels/api/variant.h"
 
 #define FLASHMLA_TEXT_OF(value) #value
 #define FLASHMLA_TEXT(value) FLASHMLA_TEXT_OF(value)

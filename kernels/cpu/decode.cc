@@ -4,8 +4,8 @@
 #include <cfenv>
 #include <new>
 
-#include "kernels/cpu/attend.h"
 #include "kernels/api/variant.h"
+#include "kernels/cpu/attend.h"
 
 namespace flashmla::cpu {
 namespace {
