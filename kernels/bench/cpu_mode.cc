@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <memory>
 #include <new>
-#include <thread>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "kernels/bench/output.h"
 #include "kernels/bench/peak.h"
 #include "kernels/bench/shapes.h"
 #include "kernels/cpu/decode.h"
@@ -18,13 +17,6 @@
 
 namespace flashmla::bench {
 namespace {
-
-struct Options {
-  const char* shape = nullptr;
-  int32_t threads = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
-  int32_t repeats = 15;
-  bool reference = true;
-};
 
 struct FreeAligned {
   void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{kWorkspaceAlignment}); }
@@ -62,7 +54,16 @@ struct Times {
   }
 };
 
-void time_shape(const Shape& shape, const Options& options, cpu::WorkerPool& pool, double core_peak) {
+struct CpuResult {
+  std::string name;
+  double ms, best_ms;
+  double gflops;           // of all threads
+  double core_gflops;      // from processor time
+  double share_of_peak;    // of a core's
+  double times_reference;  // 0: not measured
+};
+
+CpuResult time_shape(const Shape& shape, const CpuOptions& options, cpu::WorkerPool& pool, double core_peak) {
   const Workload workload(shape);
   flashmla_sparse_decode_params params = workload.params();
   params.workspace_bytes = cpu::decode_workspace(pool.size(), params.num_heads, params.d_qk);
@@ -78,49 +79,60 @@ void time_shape(const Shape& shape, const Options& options, cpu::WorkerPool& poo
   }
   const double wall = median(fast.wall);
   const double cpu = median(fast.cpu);
-  const double core_rate = workload.flops() / cpu * 1e-9;
-  std::printf("%-22s %9.3f ms (best %9.3f) %6.1f GFLOP/s | a core: %6.1f GFLOP/s, %3.0f %% of its peak",
-              shape.name.c_str(), wall * 1e3, *std::min_element(fast.wall.begin(), fast.wall.end()) * 1e3,
-              workload.flops() / wall * 1e-9, core_rate, 100 * core_rate / core_peak);
-  if (options.reference) std::printf(", %5.1f x reference", median(reference.cpu) / cpu);
-  std::printf("\n");
+  const double core_gflops = workload.flops() / cpu * 1e-9;
+  return {.name = shape.name,
+          .ms = wall * 1e3,
+          .best_ms = *std::min_element(fast.wall.begin(), fast.wall.end()) * 1e3,
+          .gflops = workload.flops() / wall * 1e-9,
+          .core_gflops = core_gflops,
+          .share_of_peak = core_gflops / core_peak,
+          .times_reference = options.reference ? median(reference.cpu) / cpu : 0};
 }
 
-int run(const Options& options) {
-  cpu::WorkerPool pool(options.threads);
-  const double peak = core_fma_peak();
-  std::printf("isa %s, %d threads, multiply-add peak of a core %.0f GFLOP/s, medians of %d\n", cpu::tile_ops().isa,
-              options.threads, peak, options.repeats);
-  bool any = false;
-  for (const Shape& shape : shapes()) {
-    if (options.shape != nullptr && shape.name != options.shape) continue;
-    time_shape(shape, options, pool, peak);
-    any = true;
+void print(const CpuResult& result) {
+  std::printf("%-22s %9.3f ms (best %9.3f) %6.1f GFLOP/s | a core: %6.1f GFLOP/s, %3.0f %% of its peak",
+              result.name.c_str(), result.ms, result.best_ms, result.gflops, result.core_gflops,
+              100 * result.share_of_peak);
+  if (result.times_reference > 0) std::printf(", %5.1f x reference", result.times_reference);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+std::string to_json(const CpuOptions& options, double peak, const std::vector<CpuResult>& results) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const CpuResult& result : results) {
+    nlohmann::ordered_json one = {{"name", result.name},
+                                  {"ms", result.ms},
+                                  {"best_ms", result.best_ms},
+                                  {"gflops", result.gflops},
+                                  {"core_gflops", result.core_gflops},
+                                  {"share_of_peak", result.share_of_peak}};
+    one["times_reference"] =
+        result.times_reference > 0 ? nlohmann::ordered_json(result.times_reference) : nlohmann::ordered_json(nullptr);
+    list.push_back(std::move(one));
   }
-  if (!any) std::fprintf(stderr, "flashmla-bench: there is no shape \"%s\"\n", options.shape);
-  return any ? 0 : 2;
+  const nlohmann::ordered_json json = {{"schema_version", 1},        {"mode", "cpu"},
+                                       {"isa", cpu::tile_ops().isa}, {"threads", options.threads},
+                                       {"repeats", options.repeats}, {"core_peak_gflops", peak},
+                                       {"shapes", std::move(list)},  {"complete", true}};
+  return json.dump(2) + "\n";
 }
 
 }  // namespace
 
-int run_cpu_mode(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const bool has_value = i + 1 < argc;
-    if (std::strcmp(argv[i], "--no-reference") == 0) {
-      options.reference = false;
-    } else if (std::strcmp(argv[i], "--shape") == 0 && has_value) {
-      options.shape = argv[++i];
-    } else if (std::strcmp(argv[i], "--threads") == 0 && has_value) {
-      options.threads = std::atoi(argv[++i]);
-    } else if (std::strcmp(argv[i], "--repeats") == 0 && has_value) {
-      options.repeats = std::atoi(argv[++i]);
-    } else {
-      return kUsageExit;
-    }
+int run_cpu_mode(const CpuOptions& options) {
+  cpu::WorkerPool pool(options.threads);
+  const double peak = core_fma_peak();
+  std::printf("isa %s, %d threads, multiply-add peak of a core %.0f GFLOP/s, medians of %d\n", cpu::tile_ops().isa,
+              options.threads, peak, options.repeats);
+  std::vector<CpuResult> results;
+  for (const Shape& shape : shapes()) {
+    if (!options.shape.empty() && shape.name != options.shape) continue;
+    results.push_back(time_shape(shape, options, pool, peak));
+    print(results.back());
   }
-  if (options.threads < 1 || options.threads > 1024 || options.repeats < 1) return kUsageExit;
-  return run(options);
+  constexpr int kCouldNotRun = 3;
+  return options.json.empty() || write_file(options.json, to_json(options, peak, results)) ? 0 : kCouldNotRun;
 }
 
 }  // namespace flashmla::bench

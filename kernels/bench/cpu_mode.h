@@ -1,11 +1,11 @@
 // Times of the CPU backend on this machine; the reference and the fast path in turn, in one run.
 #pragma once
 
+#include "kernels/bench/options.h"
+
 namespace flashmla::bench {
 
-constexpr int kUsageExit = 2;
-
-// Returns the exit status; kUsageExit without a message if the arguments make no sense.
-int run_cpu_mode(int argc, char** argv);
+// Returns the exit status: 0, or 3 if the figures could not be written.
+int run_cpu_mode(const CpuOptions& options);
 
 }  // namespace flashmla::bench

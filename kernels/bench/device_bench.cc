@@ -169,7 +169,9 @@ Result<Launch> DeviceBench::prepare_call(const Candidate& candidate, CallMemory&
 
 Result<Timing> DeviceBench::cold(const CallMemory& memory, const Launch& call) {
   const int64_t sets = memory.sets();
-  return timer_->time(cold_launches(memory), replays_, [&](int64_t n) { return call(n % sets); });
+  constexpr double kWarmUpMs = 20;  // the card may have been idle while this shape was prepared
+  return timer_->time(
+      cold_launches(memory), replays_, [&](int64_t n) { return call(n % sets); }, kWarmUpMs);
 }
 
 Status DeviceBench::measure_read(const CallMemory& memory, ShapeResult& result) {

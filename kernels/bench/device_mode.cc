@@ -1,11 +1,10 @@
 #include "kernels/bench/device_mode.h"
 
-#include <cctype>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 #include "kernels/bench/device_report.h"
+#include "kernels/bench/output.h"
+#include "kernels/bench/transition_plot.h"
 #include "kernels/bench/upstream.h"
 
 namespace flashmla::bench {
@@ -13,66 +12,6 @@ namespace {
 
 constexpr int kDone = 0;
 constexpr int kCouldNotRun = 3;
-
-bool parse_count(const std::string& text, int32_t highest, int32_t& count) {
-  if (text.empty() || text.size() > 9) return false;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return false;
-  }
-  count = std::atoi(text.c_str());
-  return count >= 1 && count <= highest;
-}
-
-std::string parse_heads(const std::string& text, std::vector<int32_t>& heads) {
-  size_t at = 0;
-  while (at <= text.size()) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    int32_t count = 0;
-    if (!parse_count(text.substr(at, comma - at), FLASHMLA_MAX_HEADS, count)) {
-      return "--heads is \"" + text + "\", expected numbers of 1 to 128 with commas between them";
-    }
-    heads.push_back(count);
-    at = comma + 1;
-  }
-  return {};
-}
-
-// "A", "A,F", "transition".
-std::string parse_sections(const std::string& text, DeviceOptions& options) {
-  options.shapes = false;
-  size_t at = 0;
-  while (at <= text.size()) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string section = text.substr(at, comma - at);
-    if (section == "transition") {
-      options.transition = true;
-    } else if (section.size() == 1 && std::strchr("ABCFN", section[0]) != nullptr) {
-      options.shapes = true;
-      options.filter.sections += section;
-    } else {
-      return "--section is \"" + text + "\", expected A, B, C, F, N or transition, with commas between them";
-    }
-    at = comma + 1;
-  }
-  return {};
-}
-
-std::string parse_option(const std::string& name, const std::string& value, DeviceOptions& options) {
-  const std::pair<const char*, std::string*> texts[] = {
-      {"--library", &options.library}, {"--baseline", &options.baseline}, {"--plain-read", &options.plain_read},
-      {"--json", &options.json},       {"--plot", &options.plot},         {"--shape", &options.filter.part_of_name}};
-  for (const auto& [option, place] : texts) {
-    if (name != option) continue;
-    *place = value;
-    return {};
-  }
-  if (name == "--section") return parse_sections(value, options);
-  if (name == "--heads") return parse_heads(value, options.filter.heads);
-  if (name == "--replays") {
-    return parse_count(value, 1000, options.replays) ? "" : "--replays is \"" + value + "\", expected 1 to 1000";
-  }
-  return "unknown option \"" + name + "\"";
-}
 
 int could_not_run(const std::string& why) {
   std::fprintf(stderr, "flashmla-bench: %s\n", why.c_str());
@@ -86,11 +25,7 @@ void print(const std::string& text) {
 
 // Keeps what there is so far: a device that fails half way loses nothing.
 bool save(const DeviceOptions& options, const DeviceReport& report) {
-  if (options.json.empty()) return true;
-  const std::string error = write_file(options.json, to_json(report));
-  if (!error.empty())
-    std::fprintf(stderr, "flashmla-bench: cannot write \"%s\": %s\n", options.json.c_str(), error.c_str());
-  return error.empty();
+  return options.json.empty() || write_file(options.json, to_json(report));
 }
 
 DeviceReport describe(const DeviceOptions& options, const DeviceBench& bench, const Candidate& candidate) {
@@ -132,32 +67,6 @@ bool measure_transition(const DeviceOptions& options, DeviceBench& bench, const 
 
 }  // namespace
 
-std::optional<DeviceOptions> parse_device_options(int argc, char** argv, std::string& error) {
-  DeviceOptions options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--quick") {
-      options.filter.quick = true;
-      continue;
-    }
-    if (i + 1 == argc) {
-      error = "\"" + name + "\" expects a value";
-      return std::nullopt;
-    }
-    error = parse_option(name, argv[++i], options);
-    if (!error.empty()) return std::nullopt;
-  }
-  if (options.library.empty() || options.plain_read.empty()) {
-    error = "--library and --plain-read are required";
-    return std::nullopt;
-  }
-  if (options.shapes && device_shapes(options.filter).empty()) {
-    error = "no shape is called \"" + options.filter.part_of_name + "\"";
-    return std::nullopt;
-  }
-  return options;
-}
-
 int run_device_mode(const DeviceOptions& options) {
   std::string error;
   const std::unique_ptr<DeviceBench> bench = DeviceBench::open(options.plain_read, options.replays, error);
@@ -179,6 +88,9 @@ int run_device_mode(const DeviceOptions& options) {
     return kCouldNotRun;
   }
   report.clocks_after = bench->clocks().read();
+  if (options.transition && !options.plot.empty() && !write_file(options.plot, transition_svg(report))) {
+    return kCouldNotRun;
+  }
   if (!save(options, report)) return kCouldNotRun;
   return report.complete() ? kDone : could_not_run("not every shape was measured");
 }

@@ -1,29 +1,16 @@
 #include "kernels/bench/device_report.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdarg>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "kernels/bench/output.h"
 #include "kernels/bench/upstream.h"
 
 namespace flashmla::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof text, pattern, arguments);
-  va_end(arguments);
-  return text;
-}
 
 std::string number_or_dash(bool known, const char* pattern, double value) {
   char text[64];
@@ -110,10 +97,43 @@ std::string clocks_text(const std::optional<Clocks>& clocks) {
   return clocks ? format("%d/%d MHz", clocks->sm_mhz, clocks->memory_mhz) : "clocks unknown";
 }
 
-// "lowest, median" of some ratios.
-std::string low_and_median(std::vector<double> ratios) {
-  std::sort(ratios.begin(), ratios.end());
-  return format("lowest %.2f, median %.2f, highest %.2f", ratios.front(), ratios[ratios.size() / 2], ratios.back());
+// A figure of many shapes, with the shapes at its ends.
+class Range {
+ public:
+  void add(double value, const DeviceShape& shape) { values_.emplace_back(value, shape.name()); }
+  // "  what: lowest 1.2 (shape), median 2.0, highest 3.1 (shape)"
+  std::string text(const char* what) {
+    if (values_.empty()) return {};
+    std::sort(values_.begin(), values_.end());
+    const auto& [low, lowest] = values_.front();
+    const auto& [high, highest] = values_.back();
+    return format("  %s: lowest %.2f (%s), median %.2f, highest %.2f (%s)\n", what, low, lowest.c_str(),
+                  values_[values_.size() / 2].first, high, highest.c_str());
+  }
+
+ private:
+  std::vector<std::pair<double, std::string>> values_;
+};
+
+std::string section_summary(const DeviceReport& report, char section) {
+  Range faster, over_read, above_read;
+  int64_t measured = 0, failed = 0;
+  for (const ShapeResult& result : report.shapes) {
+    if (result.shape.section != section) continue;
+    ++(result.ok() ? measured : failed);
+    if (!result.ok()) continue;
+    const std::optional<UpstreamTime> upstream = upstream_time(result.shape);
+    if (upstream && is_upstream_card(report.device.name)) {
+      faster.add(upstream->cold_us / result.cold.us, result.shape);
+    }
+    if (result.shape.rows() >= 64) over_read.add(result.cold.us / result.read.us, result.shape);
+    if (result.shape.rows() <= 8) above_read.add(result.cold.us - result.read.us, result.shape);
+  }
+  if (measured + failed == 0) return {};
+  return format("%c: %lld shapes measured, %lld not\n", section, static_cast<long long>(measured),
+                static_cast<long long>(failed)) +
+         faster.text("times faster than upstream") + over_read.text("times the plain read, 64 query rows and more") +
+         above_read.text("us above the plain read, up to 8 query rows");
 }
 
 }  // namespace
@@ -171,23 +191,8 @@ std::string table_row(const TransitionPoint& point, bool with_baseline) {
 }
 
 std::string summary(const DeviceReport& report) {
-  std::vector<double> faster, over_read, above_read;
-  int64_t failed = 0;
-  for (const ShapeResult& result : report.shapes) {
-    if (!result.ok()) {
-      ++failed;
-      continue;
-    }
-    const std::optional<UpstreamTime> upstream = upstream_time(result.shape);
-    if (upstream && is_upstream_card(report.device.name)) faster.push_back(upstream->cold_us / result.cold.us);
-    if (result.shape.rows() >= 64) over_read.push_back(result.cold.us / result.read.us);
-    if (result.shape.rows() <= 8) above_read.push_back(result.cold.us - result.read.us);
-  }
   std::string text;
-  if (!faster.empty()) text += "times faster than upstream: " + low_and_median(faster) + "\n";
-  if (!over_read.empty()) text += "times the plain read, 64 query rows and more: " + low_and_median(over_read) + "\n";
-  if (!above_read.empty()) text += "us above the plain read, up to 8 query rows: " + low_and_median(above_read) + "\n";
-  if (failed > 0) text += format("%lld shapes were not measured\n", static_cast<long long>(failed));
+  for (const char section : {'A', 'B', 'F', 'C', 'N'}) text += section_summary(report, section);
   return text;
 }
 
@@ -235,19 +240,6 @@ std::string to_json(const DeviceReport& report) {
       {"transition", std::move(transition)},
       {"complete", report.complete()}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string write_file(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp." + std::to_string(getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return std::strerror(errno);
-  bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  good = std::fflush(file) == 0 && good;
-  good = std::fclose(file) == 0 && good;
-  if (good && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  const std::string error = std::strerror(errno);
-  std::remove(temporary.c_str());
-  return error;
 }
 
 }  // namespace flashmla::bench

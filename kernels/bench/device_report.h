@@ -30,12 +30,10 @@ std::string heading(const DeviceReport& report);
 std::string table_row(const ShapeResult& result, bool same_card);
 std::string transition_heading(bool with_baseline);
 std::string table_row(const TransitionPoint& point, bool with_baseline);
-// How far the run is from upstream and from the floor, at worst and in the middle; empty if there is nothing to say.
+// By section, how far the run is from upstream and from the floor, and in which shapes.
 std::string summary(const DeviceReport& report);
 
 // Not measured is null.
 std::string to_json(const DeviceReport& report);
-// Whole or not at all; a message if it failed.
-std::string write_file(const std::string& path, const std::string& text);
 
 }  // namespace flashmla::bench

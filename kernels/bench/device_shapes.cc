@@ -64,7 +64,6 @@ void append(const Table& table, const ShapeFilter& filter, std::vector<DeviceSha
                                    .main_topk = table.main_topk,
                                    .extra_topk = table.extra_topk,
                                    .seq_len = table.seq_len};
-        if (shape.name().find(filter.part_of_name) == std::string::npos) continue;
         shapes.push_back(shape);
       }
     }
@@ -74,6 +73,16 @@ void append(const Table& table, const ShapeFilter& filter, std::vector<DeviceSha
 // A head count of its own for few batches adds nothing when the caller names the heads.
 bool is_covered(const Table& table, const ShapeFilter& filter) {
   return !filter.heads.empty() && table.section == 'B' && table.heads.front() == 128;
+}
+
+// A whole name means that shape alone, though it begins the names of others.
+void keep_named(const std::string& part, std::vector<DeviceShape>& shapes) {
+  const bool whole =
+      std::any_of(shapes.begin(), shapes.end(), [&](const DeviceShape& shape) { return shape.name() == part; });
+  const auto unwanted = [&](const DeviceShape& shape) {
+    return whole ? shape.name() != part : shape.name().find(part) == std::string::npos;
+  };
+  shapes.erase(std::remove_if(shapes.begin(), shapes.end(), unwanted), shapes.end());
 }
 
 }  // namespace
@@ -96,6 +105,7 @@ std::vector<DeviceShape> device_shapes(const ShapeFilter& filter) {
     if (sections.find(table.section) == std::string::npos || is_covered(table, filter)) continue;
     append(table, filter, shapes);
   }
+  keep_named(filter.part_of_name, shapes);
   const auto primary = std::find_if(shapes.begin(), shapes.end(), is_primary);
   if (primary != shapes.end()) std::rotate(shapes.begin(), primary, primary + 1);
   return shapes;

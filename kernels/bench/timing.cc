@@ -1,6 +1,7 @@
 #include "kernels/bench/timing.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace flashmla::bench {
 
@@ -41,9 +42,13 @@ Result<device::Graph> Timer::capture(int64_t launches, const Launch& launch) con
   return graph;
 }
 
-Result<Timing> Timer::time(device::Graph& graph, int64_t launches, int32_t replays) {
-  if (const Status warm = graph.launch(stream_); !warm) return warm;
-  if (const Status done = stream_.synchronize(); !done) return done;
+Result<Timing> Timer::time(device::Graph& graph, int64_t launches, int32_t replays, double warm_up_ms) {
+  const auto begun = std::chrono::steady_clock::now();
+  do {
+    Status status = graph.launch(stream_);
+    if (status) status = stream_.synchronize();
+    if (!status) return status;
+  } while (std::chrono::steady_clock::now() - begun < std::chrono::duration<double, std::milli>(warm_up_ms));
   std::vector<double> times;
   for (int32_t replay = 0; replay < replays; ++replay) {
     Status status = start_.record(stream_);
@@ -58,10 +63,10 @@ Result<Timing> Timer::time(device::Graph& graph, int64_t launches, int32_t repla
   return summarise(std::move(times), launches);
 }
 
-Result<Timing> Timer::time(int64_t launches, int32_t replays, const Launch& launch) {
+Result<Timing> Timer::time(int64_t launches, int32_t replays, const Launch& launch, double warm_up_ms) {
   auto graph = capture(launches, launch);
   if (!graph) return graph.status();
-  return time(*graph, launches, replays);
+  return time(*graph, launches, replays, warm_up_ms);
 }
 
 }  // namespace flashmla::bench

@@ -27,9 +27,9 @@ class Timer {
   const device::Stream& stream() const { return stream_; }
 
   device::Result<device::Graph> capture(int64_t launches, const Launch& launch) const;
-  // One replay to warm up, then `replays` timed ones.
-  device::Result<Timing> time(device::Graph& graph, int64_t launches, int32_t replays);
-  device::Result<Timing> time(int64_t launches, int32_t replays, const Launch& launch);
+  // One replay to warm up, or as many as take `warm_up_ms`, then `replays` timed ones.
+  device::Result<Timing> time(device::Graph& graph, int64_t launches, int32_t replays, double warm_up_ms = 0);
+  device::Result<Timing> time(int64_t launches, int32_t replays, const Launch& launch, double warm_up_ms = 0);
 
  private:
   Timer() = default;
