@@ -92,9 +92,7 @@ ExitCode doctor(const Context& context) {
   }
   out += "\nKernels in this version\n";
   for (const gate::ArchInfo& arch : gate::archs())
-    out += fmt::format(
-        "  {} {:<11} {}\n", arch.bundled ? "+" : "-", arch.name,
-        arch.bundled ? fmt::format("runs on {}", arch.runs_on) : fmt::format("({}) not bundled", arch.runs_on));
+    out += fmt::format("  {:<13} runs on {}; {}\n", arch.name, arch.runs_on, arch.hardware);
   if (!jobs.empty()) out += "\nEntries\n";
   for (const plan::Job& job : jobs) {
     const std::string why_not = obstacle(job, here);
