@@ -6,9 +6,9 @@
 
 #include "flashmla/flashmla.h"
 #include "kernels/api/check.h"
+#include "kernels/api/variant.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/values.h"
-#include "kernels/cpu/variant.h"
 
 #define FLASHMLA_TEXT_OF(value) #value
 #define FLASHMLA_TEXT(value) FLASHMLA_TEXT_OF(value)
@@ -36,7 +36,7 @@ constexpr const char* kCompiler = "unknown";
 }  // namespace
 
 const flashmla_build* flashmla_build_info(void) {
-  static const flashmla_build build = {FLASHMLA_ABI_VERSION, "cpu", flashmla::cpu::kVariantName,
+  static const flashmla_build build = {FLASHMLA_ABI_VERSION, "cpu", flashmla::kVariantName,
                                        flashmla::cpu::tile_ops().isa, kCompiler};
   return &build;
 }

@@ -4,8 +4,8 @@
 #include <cfenv>
 #include <new>
 
+#include "kernels/api/variant.h"
 #include "kernels/cpu/attend.h"
-#include "kernels/cpu/variant.h"
 
 namespace flashmla::cpu {
 namespace {

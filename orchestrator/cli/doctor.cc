@@ -8,6 +8,7 @@
 #include "orchestrator/cli/command.h"
 #include "orchestrator/engine/adapter.h"
 #include "orchestrator/gate/arch.h"
+#include "orchestrator/gate/build_toolchain.h"
 #include "orchestrator/host/host.h"
 #include "orchestrator/pipeline/entries.h"
 #include "orchestrator/pipeline/locations.h"
@@ -45,6 +46,13 @@ std::string obstacle(const plan::Job& job, const host::Host& here) {
   return {};
 }
 
+// What compiles the kernels of an architecture here; empty if nothing does.
+std::string device_compiler(const gate::ArchInfo& arch, const Context& context) {
+  if (!gate::is_cuda(arch.arch)) return "the C++ compiler";
+  const auto nvcc = gate::find_nvcc(arch.arch, gate::nvcc_places(), context.stop);
+  return nvcc ? nvcc->program.string() : "";
+}
+
 ExitCode doctor(const Context& context) {
   const host::Host here = host::inspect_host();
   const auto locations = pipeline::find_locations(context.root);
@@ -58,6 +66,12 @@ ExitCode doctor(const Context& context) {
       const auto path = host::find_program(tool.name);
       tools[std::string(tool.name)] = path ? nlohmann::json(path->string()) : nlohmann::json(nullptr);
     }
+    nlohmann::json kernels = nlohmann::json::array();
+    for (const gate::ArchInfo& arch : gate::archs())
+      kernels.push_back({{"arch", arch.name},
+                         {"runs_on", arch.runs_on},
+                         {"hardware", arch.hardware},
+                         {"can_build", !device_compiler(arch, context).empty()}});
     nlohmann::json entries = nlohmann::json::array();
     for (const plan::Job& job : jobs) {
       const std::string why_not = obstacle(job, here);
@@ -66,6 +80,7 @@ ExitCode doctor(const Context& context) {
     context.console.out(nlohmann::json{{"version", SWEEPCTL_VERSION},
                                        {"host", pipeline::describe_host()},
                                        {"tools", std::move(tools)},
+                                       {"kernels", std::move(kernels)},
                                        {"entries", std::move(entries)}}
                             .dump(2) +
                         "\n");
@@ -91,10 +106,13 @@ ExitCode doctor(const Context& context) {
                        tool.needed_for);
   }
   out += "\nKernels in this version\n";
-  for (const gate::ArchInfo& arch : gate::archs())
+  for (const gate::ArchInfo& arch : gate::archs()) {
+    const std::string compiler = device_compiler(arch, context);
     out += fmt::format(
-        "  {} {:<11} {}\n", arch.bundled ? "+" : "-", arch.name,
-        arch.bundled ? fmt::format("runs on {}", arch.runs_on) : fmt::format("({}) not bundled", arch.runs_on));
+        "  {} {:<11} runs on {}; {}; {}\n", compiler.empty() ? "-" : "+", arch.name, arch.runs_on, arch.hardware,
+        compiler.empty() ? fmt::format("needs nvcc {}.{} or newer", arch.oldest_nvcc.major, arch.oldest_nvcc.minor)
+                         : "compiled by " + compiler);
+  }
   if (!jobs.empty()) out += "\nEntries\n";
   for (const plan::Job& job : jobs) {
     const std::string why_not = obstacle(job, here);

@@ -5,11 +5,12 @@
 namespace sweep::gate {
 
 namespace {
+// Versions: PTX ISA 8.0 (CUDA 12.0) has sm_90a, 8.6 (CUDA 12.8's nvcc) sm_100a, 8.8 (CUDA 12.9) sm_103a.
 constexpr std::array<ArchInfo, 4> kArchs{{
-    {Arch::kCpu, "cpu", "any host", true},
-    {Arch::kSm90a, "sm_90a", "H200", false},
-    {Arch::kSm100a, "sm_100a", "B200", false},
-    {Arch::kSm103a, "sm_103a", "B300", false},
+    {Arch::kCpu, "cpu", "any host", "measured on x86-64", {}},
+    {Arch::kSm90a, "sm_90a", "H200", "measured on H200", {12, 0, 0}},
+    {Arch::kSm100a, "sm_100a", "B200", "compiled, not run on hardware", {12, 8, 0}},
+    {Arch::kSm103a, "sm_103a", "B300", "compiled, not run on hardware", {12, 9, 0}},
 }};
 }  // namespace
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <map>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
@@ -22,6 +22,8 @@
 #include "orchestrator/diag/rules/kernels.h"
 #include "orchestrator/digest/sha256.h"
 #include "orchestrator/exec/process.h"
+#include "orchestrator/gate/build_sources.h"
+#include "orchestrator/gate/build_toolchain.h"
 
 namespace sweep::gate {
 
@@ -35,60 +37,26 @@ constexpr std::chrono::minutes kCompileLimit{30};
 constexpr std::string_view kBuildType = "Release";
 constexpr int kSchemaVersion = 1;
 
-// What goes into the extension; the gate, the oracle, benchmarks and prose do not.
-bool is_part_of_extension(const fs::path& relative) {
-  const std::string top = relative.begin()->string();
-  if (top == "gate" || top == "oracle" || top == "bench") return false;
-  const std::string extension = relative.extension().string();
-  return extension != ".md";
-}
-
-diag::Result<std::string> source_digest(const fs::path& sources) {
-  std::error_code error;
-  std::map<std::string, std::string> digests;  // sorted by path
-  for (auto item = fs::recursive_directory_iterator(sources, error);
-       !error && item != fs::recursive_directory_iterator(); item.increment(error)) {
-    if (!item->is_regular_file(error)) continue;
-    const fs::path relative = fs::relative(item->path(), sources, error);
-    if (error || !is_part_of_extension(relative)) continue;
-    const auto digest = digest::sha256_file(item->path());
-    if (!digest) return diag::fail(rule::file_unreadable, digest.error().text());
-    digests.emplace(relative.generic_string(), *digest);
-  }
-  if (error || !digests.contains("CMakeLists.txt"))
-    return diag::fail(rule::kernels_sources_missing, fmt::format("no kernel sources in \"{}\"", sources.string()),
-                      "run inside a complete checkout or name one with --root");
-  digest::Sha256 hash;
-  for (const auto& [path, digest] : digests) hash.update(fmt::format("{} {}\n", path, digest));
-  return digest::hex(hash.finish());
-}
-
-std::string compiler_program() {
-  // ./sweepctl names the compiler it built with where "c++" is missing or too old.
-  for (const char* variable : {"CXX", "SWEEPCTL_CXX"})
-    if (const char* named = std::getenv(variable); named != nullptr && *named != '\0') return named;
-  return "c++";
-}
-
-diag::Result<std::string> compiler_version(const std::string& compiler, const std::stop_token& stop) {
-  const auto folder = base::TempDir::create();
-  if (!folder) return diag::fail(rule::file_unwritable, folder.error().text());
-  const exec::CommandSpec command{.argv = {compiler, "--version"}, .output = folder->path() / "version"};
-  const auto status = exec::run(command, std::chrono::seconds(30), stop);
-  if (!status) return diag::fail(status.error());
-  const auto text = base::read_file(command.output);
-  if (!status->ok() || !text)
-    return diag::fail(rule::kernels_build_failed, fmt::format("\"{} --version\" failed", compiler));
-  return text->substr(0, text->find('\n'));
-}
-
-struct Names {
-  std::string library;
-  std::string baseline;
+// A file that a build leaves: its name, and where KernelBuild keeps its path and digest.
+struct Artifact {
+  std::string_view key;  // in build.json
+  std::string name;
+  fs::path KernelBuild::*path;
+  std::string KernelBuild::*sha256;
 };
-Names library_names(Arch arch) {
+std::vector<Artifact> artifacts(Arch arch) {
   const std::string_view name = arch_info(arch).name;
-  return {fmt::format("libflashmla-{}.so", name), fmt::format("libflashmla-{}-padded64.so", name)};
+  std::vector<Artifact> all{
+      {"library", fmt::format("libflashmla-{}.so", name), &KernelBuild::library, &KernelBuild::library_sha256},
+      {"baseline", fmt::format("libflashmla-{}-padded64.so", name), &KernelBuild::baseline,
+       &KernelBuild::baseline_sha256}};
+  if (is_cuda(arch)) {
+    all.push_back({"plain_read", fmt::format("flashmla-plain-read-{}.cubin", name), &KernelBuild::plain_read,
+                   &KernelBuild::plain_read_sha256});
+    all.push_back({"resources", fmt::format("flashmla-{}-resources.json", name), &KernelBuild::resources,
+                   &KernelBuild::resources_sha256});
+  }
+  return all;
 }
 
 // Records what was built; the folder is complete if and only if this file is there.
@@ -99,19 +67,19 @@ bool take_from_cache(KernelBuild& build, diag::Diagnostics& diagnostics) {
   const auto text = base::read_file(build.folder / kRecordName);
   if (!text) return false;
   const auto record = nlohmann::json::parse(*text, nullptr, false);
-  const auto recorded = [&](const char* key) {
+  const auto recorded = [&](const std::string& key) {
     const auto found = record.is_object() ? record.find(key) : record.end();
     return found != record.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  const Names names = library_names(build.arch);
-  build.library = build.folder / names.library;
-  build.baseline = build.folder / names.baseline;
-  build.library_sha256 = recorded("library_sha256");
-  build.baseline_sha256 = recorded("baseline_sha256");
-  for (const auto& [path, expected] :
-       {std::pair(build.library, build.library_sha256), std::pair(build.baseline, build.baseline_sha256)}) {
+  for (const Artifact& artifact : artifacts(build.arch)) {
+    const fs::path path = build.folder / artifact.name;
+    const std::string expected = recorded(fmt::format("{}_sha256", artifact.key));
     const auto actual = digest::sha256_file(path);
-    if (actual && *actual == expected) continue;
+    if (actual && *actual == expected) {
+      build.*artifact.path = path;
+      build.*artifact.sha256 = expected;
+      continue;
+    }
     diagnostics.add(diag::make(rule::kernels_artifact_changed,
                                fmt::format("\"{}\" is not what was built: SHA-256 expected {}, found {}", path.string(),
                                            expected, actual ? *actual : "none (" + actual.error().text() + ")"),
@@ -121,27 +89,44 @@ bool take_from_cache(KernelBuild& build, diag::Diagnostics& diagnostics) {
   return true;
 }
 
+// What the build says of kernels that the compiler could not keep in registers ("name: N bytes of spill stores, ...").
+std::vector<std::string> spilling_kernels(std::string_view log) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find('\n', begin), log.size());
+    std::string_view line = log.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.find(" bytes of spill stores") == std::string_view::npos) continue;
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    lines.emplace_back(line);
+  }
+  return lines;
+}
+
 diag::Result<base::Done> run_step(const exec::CommandSpec& command, std::chrono::milliseconds limit,
                                   const std::stop_token& stop) {
   const auto status = exec::run(command, limit, stop);
   if (!status) return diag::fail(status.error());
-  if (!status->ok())
-    return diag::fail(rule::kernels_build_failed,
-                      fmt::format("\"{}\" ended with {}", exec::quoted_for_shell(command), status->text()),
-                      fmt::format("read {}", command.output.string()));
-  return base::Done{};
+  if (status->ok()) return base::Done{};
+  diag::Diagnostic failure = diag::make(
+      rule::kernels_build_failed, fmt::format("\"{}\" ended with {}", exec::quoted_for_shell(command), status->text()),
+      fmt::format("read {}", command.output.string()));
+  if (const auto log = base::read_file(command.output))
+    for (std::string& line : spilling_kernels(*log)) failure.notes.push_back({std::move(line), std::nullopt});
+  return diag::fail(std::move(failure));
 }
 
-diag::Result<base::Done> compile(const BuildRequest& request, const KernelBuild& build, const std::string& compiler,
+diag::Result<base::Done> compile(const BuildRequest& request, const KernelBuild& build, const Toolchain& tools,
                                  const fs::path& work, const std::stop_token& stop) {
   const fs::path log = request.cache / "kernels" / fmt::format("{}.log", build.folder.filename().string());
   std::error_code ignored;
   fs::remove(log, ignored);
-  const exec::CommandSpec configure{
+  exec::CommandSpec configure{
       .argv = {"cmake", "-S", request.sources.string(), "-B", work.string(),
-               fmt::format("-DCMAKE_BUILD_TYPE={}", kBuildType), fmt::format("-DCMAKE_CXX_COMPILER={}", compiler),
+               fmt::format("-DCMAKE_BUILD_TYPE={}", kBuildType), fmt::format("-DCMAKE_CXX_COMPILER={}", tools.compiler),
                fmt::format("-DFLASHMLA_ARCH={}", arch_info(request.arch).name)},
       .output = log};
+  if (tools.nvcc) configure.argv.push_back(fmt::format("-DCMAKE_CUDA_COMPILER={}", tools.nvcc->program.string()));
   if (auto done = run_step(configure, kConfigureLimit, stop); !done) return done;
   const exec::CommandSpec make{.argv = {"cmake", "--build", work.string(), "--parallel",
                                         std::to_string(std::max(1U, std::thread::hardware_concurrency()))},
@@ -149,23 +134,20 @@ diag::Result<base::Done> compile(const BuildRequest& request, const KernelBuild&
   return run_step(make, kCompileLimit, stop);
 }
 
-// Moves both libraries into a new folder and gives it its final name in one step.
+// Moves what was made into a new folder and gives it its final name in one step.
 diag::Result<base::Done> publish(KernelBuild& build, const fs::path& work, const fs::path& staging) {
-  const Names names = library_names(build.arch);
   std::error_code error;
   fs::create_directories(staging, error);
-  for (const std::string& name : {names.library, names.baseline}) {
-    fs::copy_file(work / name, staging / name, error);
+  for (const Artifact& artifact : artifacts(build.arch)) {
+    fs::copy_file(work / artifact.name, staging / artifact.name, error);
     if (error)
-      return diag::fail(rule::kernels_build_failed, fmt::format("the build made no \"{}\": {}", name, error.message()));
+      return diag::fail(rule::kernels_build_failed,
+                        fmt::format("the build made no \"{}\": {}", artifact.name, error.message()));
+    const auto digest = digest::sha256_file(staging / artifact.name);
+    if (!digest) return diag::fail(rule::file_unreadable, digest.error().text());
+    build.*artifact.path = build.folder / artifact.name;
+    build.*artifact.sha256 = *digest;
   }
-  const auto library = digest::sha256_file(staging / names.library);
-  const auto baseline = digest::sha256_file(staging / names.baseline);
-  if (!library || !baseline) return diag::fail(rule::file_unreadable, (library ? baseline : library).error().text());
-  build.library = build.folder / names.library;
-  build.library_sha256 = *library;
-  build.baseline = build.folder / names.baseline;
-  build.baseline_sha256 = *baseline;
   const auto written = base::write_file_atomic(staging / kRecordName, to_json(build).dump(2) + "\n");
   if (!written) return diag::fail(rule::file_unwritable, written.error().text());
   fs::remove_all(build.folder, error);
@@ -202,27 +184,30 @@ void remove_abandoned_work(const fs::path& parent) {
   for (const fs::path& path : abandoned) fs::remove_all(path, error);
 }
 
+// Of what decides the bytes that are built.
+std::string content_id(const KernelBuild& build) {
+  std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", kSchemaVersion, arch_info(build.arch).name, kBuildType,
+                                 build.compiler, build.device_compiler, build.source_sha256);
+  for (const char* name : {"CXXFLAGS", "LDFLAGS", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
+    if (const char* value = std::getenv(name); value != nullptr) text += fmt::format("{}={}\n", name, value);
+  return digest::sha256_hex(text).substr(0, 16);
+}
+
 }  // namespace
 
 diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progress& progress,
                                         const std::stop_token& stop, diag::Diagnostics& diagnostics) {
   const ArchInfo& arch = arch_info(request.arch);
-  if (!arch.bundled)
-    return diag::fail(rule::kernels_arch_not_bundled,
-                      fmt::format("this version bundles no kernels for {} ({})", arch.name, arch.runs_on),
-                      "use --arch cpu, or a version of the checkout whose kernels/README.md lists the architecture");
   const int64_t begin = base::monotonic_ns();
   KernelBuild build{.arch = request.arch};
-  auto sources = source_digest(request.sources);
+  auto sources = source_digest(request.arch, request.sources);
   if (!sources) return diag::fail(std::move(sources).error());
   build.source_sha256 = *sources;
-  const std::string compiler = compiler_program();
-  auto version = compiler_version(compiler, stop);
-  if (!version) return diag::fail(std::move(version).error());
-  build.compiler = *version;
-  build.content_id = digest::sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n", kSchemaVersion, arch.name, kBuildType,
-                                                    build.compiler, build.source_sha256))
-                         .substr(0, 16);
+  auto tools = find_toolchain(request.arch, stop);
+  if (!tools) return diag::fail(std::move(tools).error());
+  build.compiler = tools->compiler_version;
+  if (tools->nvcc) build.device_compiler = tools->nvcc->text;
+  build.content_id = content_id(build);
   const fs::path parent = request.cache / "kernels";
   build.folder = parent / fmt::format("{}-{}", arch.name, build.content_id);
 
@@ -238,7 +223,7 @@ diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progr
     progress(fmt::format("compiling the kernels for {}", arch.name));
     auto work = base::TempDir::create(parent);
     if (!work) return diag::fail(rule::file_unwritable, work.error().text());
-    if (auto done = compile(request, build, compiler, work->path() / "make", stop); !done)
+    if (auto done = compile(request, build, *tools, work->path() / "make", stop); !done)
       return diag::fail(std::move(done).error());
     if (auto done = publish(build, work->path() / "make", work->path() / "made"); !done)
       return diag::fail(std::move(done).error());
@@ -248,15 +233,21 @@ diag::Result<KernelBuild> build_kernels(const BuildRequest& request, const Progr
 }
 
 nlohmann::json to_json(const KernelBuild& build) {
-  return {{"schema_version", kSchemaVersion},
-          {"arch", arch_info(build.arch).name},
-          {"content_id", build.content_id},
-          {"source_sha256", build.source_sha256},
-          {"compiler", build.compiler},
-          {"library", build.library.string()},
-          {"library_sha256", build.library_sha256},
-          {"baseline", build.baseline.string()},
-          {"baseline_sha256", build.baseline_sha256}};
+  nlohmann::json document{{"schema_version", kSchemaVersion},
+                          {"arch", arch_info(build.arch).name},
+                          {"hardware", arch_info(build.arch).hardware},
+                          {"content_id", build.content_id},
+                          {"source_sha256", build.source_sha256},
+                          {"compiler", build.compiler},
+                          {"device_compiler", nullptr},
+                          {"plain_read", nullptr},
+                          {"resources", nullptr}};
+  if (!build.device_compiler.empty()) document["device_compiler"] = build.device_compiler;
+  for (const Artifact& artifact : artifacts(build.arch)) {
+    document[std::string(artifact.key)] = (build.*artifact.path).string();
+    document[fmt::format("{}_sha256", artifact.key)] = build.*artifact.sha256;
+  }
+  return document;
 }
 
 }  // namespace sweep::gate

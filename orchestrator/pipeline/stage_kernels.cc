@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "orchestrator/gate/arch_device.h"
 #include "orchestrator/gate/gate.h"
 #include "orchestrator/pipeline/stages.h"
 
@@ -19,8 +20,10 @@ diag::Result<gate::KernelBuild> build(const Line& line) {
   return as_stage<gate::KernelBuild>(
       line.progress, Stage::kBuildKernels, "looking for a build of these sources",
       [&]() -> diag::Result<gate::KernelBuild> {
+        const gate::Arch arch = arch_of(line.job);
+        if (auto device = gate::check_device(arch); !device) return diag::fail(std::move(device).error());
         auto built = gate::build_kernels(
-            {.arch = arch_of(line.job), .sources = line.locations.root / "kernels", .cache = line.locations.cache},
+            {.arch = arch, .sources = line.locations.root / "kernels", .cache = line.locations.cache},
             [&](std::string_view text) { line.progress.begin(Stage::kBuildKernels, text); }, line.stop,
             line.diagnostics);
         if (built)

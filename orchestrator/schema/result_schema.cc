@@ -260,7 +260,10 @@ const ObjectShape& kernels_shape() {
        unbound("baseline", text(), "the padded build of the same sources"),
        unbound("baseline_sha256", text(&kSha256Form), "its digest"),
        unbound("source_sha256", text(&kSha256Form), "digest of the sources"),
-       unbound("compiler", text(), "what compiled it"), unbound("gate", object(gate_shape()), "how it was gated")},
+       unbound("compiler", text(), "what compiled it"),
+       unbound("device_compiler", text().or_null(), "what compiled its GPU code; null for cpu"),
+       unbound("hardware", text(), "what of the architecture this version of the kernels has been run on"),
+       unbound("gate", object(gate_shape()), "how it was gated")},
       {},
       true};
   return shape;

@@ -2,6 +2,7 @@
 #include "orchestrator/base/file.h"
 #include "tests/integration/small_checkout.h"
 #include "tests/support/catch.h"
+#include "tests/support/environment.h"
 
 using namespace sweep;
 using namespace sweep::test;
@@ -134,6 +135,21 @@ TEST_CASE("command line: doctor says what can run here") {
   CHECK(contains(ran.output, "+ embedded-dspark-8k256"));
   const auto json = nlohmann::json::parse(checkout.sweepctl({"doctor", "--format", "json"}).output);
   CHECK(json["entries"][0]["can_run"] == true);
+}
+
+TEST_CASE("command line: kernels for a GPU say what this host lacks, with the exit code for a retry") {
+  const SmallCheckout checkout;
+  const EnvironmentVariable nvcc("CUDACXX", "/bin/true");
+  const Ran build = checkout.sweepctl({"kernels", "build", "--arch", "sm_103a"});
+  INFO(build.output);
+  CHECK(build.code == 3);
+  CHECK(contains(build.output, "[kernels/no-nvcc]"));
+  CHECK(contains(build.output, "nvcc 12.9 or newer"));
+  const Ran gate = checkout.sweepctl({"kernels", "gate", "--arch", "sm_90a"});
+  INFO(gate.output);
+  CHECK(gate.code == 3);
+  if (contains(gate.output, "[kernels/no-nvcc]")) SWEEP_SKIP("this host has an NVIDIA driver");
+  CHECK(contains(gate.output, "[kernels/no-gpu]"));
 }
 
 TEST_CASE("command line: kernels build is found the second time and reports the same digest") {

@@ -14,9 +14,14 @@
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/diag/rules/kernels.h"
 #include "orchestrator/digest/sha256.h"
+#include "orchestrator/gate/build_sources.h"
 #include "tests/support/catch.h"
+#include "tests/support/environment.h"
+#include "tests/unit/gate/fake_nvcc.h"
 
 using namespace sweep;
+using test::EnvironmentVariable;
+using test::FakeNvcc;
 namespace fs = std::filesystem;
 
 namespace {
@@ -39,13 +44,25 @@ class SmallSources {
         "endforeach()\n");
     put(sources() / "k.cc", "extern \"C\" int answer() { return 42; }\n");
   }
+  // Makes what a CUDA build leaves, with a program that only says it is nvcc.
+  void add_cuda() {
+    put(sources() / "CMakeLists.txt",
+        base::read_file(sources() / "CMakeLists.txt").value() +
+            "if(NOT FLASHMLA_ARCH STREQUAL cpu)\n"
+            "  file(WRITE ${CMAKE_BINARY_DIR}/flashmla-plain-read-${FLASHMLA_ARCH}.cubin "
+            "\"${CMAKE_CUDA_COMPILER}\")\n"
+            "  file(WRITE ${CMAKE_BINARY_DIR}/flashmla-${FLASHMLA_ARCH}-resources.json {})\n"
+            "endif()\n");
+  }
+  diag::Result<gate::KernelBuild> build_for(gate::Arch arch) {
+    return gate::build_kernels(
+        {.arch = arch, .sources = sources(), .cache = cache()}, [](std::string_view) {}, {}, diagnostics);
+  }
+  fs::path folder() const { return folder_.path(); }
   fs::path sources() const { return folder_.path() / "kernels"; }
   fs::path cache() const { return folder_.path() / "cache"; }
 
-  diag::Result<gate::KernelBuild> build() {
-    return gate::build_kernels(
-        {.arch = gate::Arch::kCpu, .sources = sources(), .cache = cache()}, [](std::string_view) {}, {}, diagnostics);
-  }
+  diag::Result<gate::KernelBuild> build() { return build_for(gate::Arch::kCpu); }
 
   diag::Diagnostics diagnostics;
 
@@ -78,6 +95,69 @@ TEST_CASE("gate: changed sources are another build, changed prose is not") {
   const auto second = small.build().value();
   CHECK_FALSE(second.found);
   CHECK(second.content_id != first.content_id);
+}
+
+TEST_CASE("gate: a source changes the builds it goes into, and no other") {
+  SmallSources small;
+  const auto digest = [&](gate::Arch arch) { return gate::source_digest(arch, small.sources()).value(); };
+  const std::string cpu = digest(gate::Arch::kCpu);
+  const std::string cuda = digest(gate::Arch::kSm90a);
+  const auto touch = [&](const char* name) { put(small.sources() / name, "text\n"); };
+  for (const char* name : {"cuda/decode.cu", "cmake/cuda.cmake", "bench/plain_read.cu"}) touch(name);
+  CHECK(digest(gate::Arch::kCpu) == cpu);
+  const std::string with_cuda = digest(gate::Arch::kSm90a);
+  CHECK(with_cuda != cuda);
+  for (const char* name : {"cpu/decode.cc", "bench/main.cc", "gate/main.cc", "device/driver.cc", "oracle/oracle.cc"})
+    touch(name);
+  CHECK(digest(gate::Arch::kSm90a) == with_cuda);
+  const std::string with_cpu = digest(gate::Arch::kCpu);
+  CHECK(with_cpu != cpu);
+  touch("api/check.cc");
+  CHECK(digest(gate::Arch::kCpu) != with_cpu);
+  CHECK(digest(gate::Arch::kSm90a) != with_cuda);
+}
+
+TEST_CASE("gate: a CUDA build has the benchmark's kernel and the table of resources beside the libraries") {
+  SmallSources small;
+  small.add_cuda();
+  const FakeNvcc nvcc(small.folder(), "13.0", "88");
+  const EnvironmentVariable named("CUDACXX", nvcc.path().string());
+  const auto first = small.build_for(gate::Arch::kSm100a).value();
+  CHECK_FALSE(first.found);
+  CHECK(first.device_compiler == "nvcc 13.0.88 (cuda_13.0.r13.0/compiler.1_0)");
+  CHECK(base::read_file(first.plain_read).value() == nvcc.path().string());
+  CHECK(digest::sha256_file(first.resources).value() == first.resources_sha256);
+  CHECK(gate::to_json(first)["hardware"] == "compiled, not run on hardware");
+  CHECK(small.build_for(gate::Arch::kSm100a).value().found);
+  CHECK(small.build_for(gate::Arch::kSm103a).value().content_id != first.content_id);
+
+  put(first.plain_read, "something else");
+  CHECK_FALSE(small.build_for(gate::Arch::kSm100a).value().found);
+  REQUIRE(small.diagnostics.items().size() == 1);
+  CHECK(small.diagnostics.items()[0].rule == diag::rule::kernels_artifact_changed);
+}
+
+TEST_CASE("gate: another version of nvcc makes another build") {
+  SmallSources small;
+  small.add_cuda();
+  const auto id_with = [&small](const char* patch) {
+    const FakeNvcc nvcc(small.folder(), "13.0", patch);
+    const EnvironmentVariable named("CUDACXX", nvcc.path().string());
+    return small.build_for(gate::Arch::kSm90a).value().content_id;
+  };
+  CHECK(id_with("88") != id_with("89"));
+}
+
+TEST_CASE("gate: kernels that spill registers are named") {
+  SmallSources small;
+  put(small.sources() / "CMakeLists.txt",
+      "cmake_minimum_required(VERSION 3.22)\n"
+      "project(k LANGUAGES CXX)\n"
+      "message(FATAL_ERROR \"registers were spilled:\\n  k<1>(): 8 bytes of spill stores, 4 of spill loads\")\n");
+  const auto built = small.build();
+  REQUIRE_FALSE(built.has_value());
+  REQUIRE(built.error().notes.size() == 1);
+  CHECK(built.error().notes[0].message == "k<1>(): 8 bytes of spill stores, 4 of spill loads");
 }
 
 TEST_CASE("gate: a library that was changed on disk is reported and built again") {
@@ -157,12 +237,19 @@ TEST_CASE("gate: waiting for another builder can be interrupted") {
   CHECK(built.error().rule == diag::rule::exec_interrupted);
 }
 
-TEST_CASE("gate: an architecture without bundled kernels is refused, not replaced") {
+TEST_CASE("gate: a build says which hardware has seen it") {
   SmallSources small;
-  const auto built = gate::build_kernels(
-      {.arch = gate::Arch::kSm90a, .sources = small.sources(), .cache = small.cache()}, [](std::string_view) {}, {},
-      small.diagnostics);
-  REQUIRE_FALSE(built.has_value());
-  CHECK(built.error().rule == diag::rule::kernels_arch_not_bundled);
-  CHECK(contains(built.error().message, "H200"));
+  const auto document = gate::to_json(small.build().value());
+  CHECK(document["hardware"] == "measured on x86-64");
+  CHECK(document["plain_read"].is_null());
+  CHECK(document["device_compiler"].is_null());
+  CHECK(gate::arch_info(gate::Arch::kSm90a).hardware == "measured on H200");
+  CHECK(gate::arch_info(gate::Arch::kSm103a).hardware == "compiled, not run on hardware");
+}
+
+TEST_CASE("gate: compiler flags of the environment make another build") {
+  SmallSources small;
+  const auto first = small.build().value();
+  const EnvironmentVariable flags("CXXFLAGS", "-DSOMETHING");
+  CHECK(small.build().value().content_id != first.content_id);
 }

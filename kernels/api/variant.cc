@@ -1,6 +1,6 @@
-#include "kernels/cpu/variant.h"
+#include "kernels/api/variant.h"
 
-namespace flashmla::cpu {
+namespace flashmla {
 
 #if defined(FLASHMLA_PADDED64)
 const char* const kVariantName = "padded64";
@@ -10,4 +10,4 @@ const char* const kVariantName = "native";
 const int32_t kHeadMultiple = 1;
 #endif
 
-}  // namespace flashmla::cpu
+}  // namespace flashmla
