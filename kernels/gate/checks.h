@@ -14,7 +14,7 @@ namespace flashmla::gate {
 
 struct Failure {
   // "oracle", "mean-error", "guards", "padded", "repeat", "threads" (in place of it on a device: "graph"), "refusal",
-  // "status", "device" or "arguments"
+  // "floor", "status", "device" or "arguments"
   std::string check;
   std::string message;  // with coordinates and both values where there are any
 };

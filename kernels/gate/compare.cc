@@ -1,5 +1,6 @@
 #include "kernels/gate/compare.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -58,6 +59,7 @@ class Judge {
     const double error = std::fabs(value - expected);
     if (!std::isfinite(error)) return std::numeric_limits<double>::infinity();
     errors.add(error, expected);
+    errors.of_tolerance = std::max(errors.of_tolerance, error / bound);
     return error <= bound ? 0.0 : error / bound;
   }
 
@@ -71,7 +73,7 @@ class Judge {
 }  // namespace
 
 void ErrorSummary::add(double error, double expected) {
-  if (error > max) max = error;
+  max = std::max(max, error);
   sum += error;
   squares += error * error;
   expected_squares += expected * expected;
@@ -79,7 +81,8 @@ void ErrorSummary::add(double error, double expected) {
 }
 
 void ErrorSummary::add(const ErrorSummary& other) {
-  if (other.max > max) max = other.max;
+  max = std::max(max, other.max);
+  of_tolerance = std::max(of_tolerance, other.of_tolerance);
   sum += other.sum;
   squares += other.squares;
   expected_squares += other.expected_squares;

@@ -15,6 +15,7 @@ namespace flashmla::gate {
 // Of values whose expected value is finite.
 struct ErrorSummary {
   double max = 0;
+  double of_tolerance = 0;  // the largest error in units of what is tolerated there
   double sum = 0;
   double squares = 0;           // of the errors
   double expected_squares = 0;  // of the expected values

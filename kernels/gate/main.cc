@@ -39,6 +39,14 @@ void print_failures(const Cell& cell) {
 }
 
 void print_summary(const Report& report) {
+  for (const Cell& cell : report.cells) {
+    const Published& upstream = cell.published;
+    if (upstream.output_mean == 0) continue;
+    std::printf("flashmla-gate: %s: output %.3g mean (upstream %.3g), %.3g Frobenius (%.3g), LSE %.3g mean (%.3g)\n",
+                cell.name.c_str(), cell.errors.output.mean(), upstream.output_mean,
+                cell.errors.output.relative_frobenius(), upstream.output_relative_frobenius, cell.errors.lse.mean(),
+                upstream.lse_mean);
+  }
   for (const Group& group : groups_of(report.cells)) {
     const Errors& errors = group.ordinary;
     std::printf(
@@ -67,6 +75,8 @@ void run_cells(const Options& options, const Subjects& subjects, const Effort& e
   for (const Case& one : make_cases(options.cases, options.seed)) {
     if (wanted(one.name) && !keep(check_case(one, subjects, effort))) return;
   }
+  if (!options.filter.empty()) return;  // too few values to speak of a mean
+  for (Cell& cell : check_floors(groups_of(report.cells))) keep(std::move(cell));
 }
 
 int judge(const Options& options, const Subjects& subjects, const Effort& effort, Report& report) {

@@ -32,7 +32,10 @@ Json device_json(const device::DeviceInfo& info) {
 }
 
 Json summary_json(const ErrorSummary& errors) {
-  return {{"max_abs_error", errors.max}, {"mean_abs_error", errors.mean()}, {"values", errors.count}};
+  return {{"max_abs_error", errors.max},
+          {"max_of_tolerance", errors.of_tolerance},
+          {"mean_abs_error", errors.mean()},
+          {"values", errors.count}};
 }
 
 Json output_json(const ErrorSummary& errors) {
@@ -94,21 +97,6 @@ Json tolerance_json(const char* arch, bool dense) {
 bool Report::passed() const {
   return stopped.empty() && !cells.empty() &&
          std::all_of(cells.begin(), cells.end(), [](const Cell& cell) { return cell.passed(); });
-}
-
-std::vector<Group> groups_of(const std::vector<Cell>& cells) {
-  std::vector<Group> groups;
-  for (const Cell& cell : cells) {
-    if (cell.group.empty()) continue;
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.name == cell.group; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {.name = cell.group});
-    ++group->cells;
-    if (!cell.passed()) ++group->failed;
-    group->repeats += cell.repeats;
-    group->all.add(cell.errors);
-    if (cell.ordinary) group->ordinary.add(cell.errors);
-  }
-  return groups;
 }
 
 std::string to_json(const Report& report) {

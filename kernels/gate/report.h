@@ -8,6 +8,7 @@
 
 #include "kernels/device/driver.h"
 #include "kernels/gate/checks.h"
+#include "kernels/gate/groups.h"
 #include "kernels/gate/library.h"
 
 namespace flashmla::gate {
@@ -27,18 +28,6 @@ struct Report {
 
   bool passed() const;
 };
-
-// The cells of one record format or of one kind of dense decode, taken together.
-struct Group {
-  std::string name;  // Case::group()
-  int64_t cells = 0;
-  int64_t failed = 0;
-  int64_t repeats = 0;
-  Errors all;
-  Errors ordinary;  // of the cells whose numbers are such as models have
-};
-
-std::vector<Group> groups_of(const std::vector<Cell>& cells);
 
 std::string to_json(const Report& report);
 

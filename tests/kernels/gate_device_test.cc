@@ -42,7 +42,7 @@ TEST_CASE("gate on a device: all of the quick set passes, with graphs and repeat
   CHECK(report["tolerance"]["sparse"]["weight_unit"] == 0x1p-11);
   for (const auto& cell : report["cells"]) {
     CAPTURE(cell["name"].get<std::string>());
-    if (cell["name"] == "invalid-arguments") continue;
+    if (cell["group"] == "") continue;  // no call of its own
     CHECK(cell["repeats"] == 2);
     CHECK(cell["graph_replays"] == 3);
     CHECK(cell["graph_nodes"] == 1);

@@ -202,6 +202,8 @@ TEST_CASE("gate: the report has errors of each cell and over each format") {
     CHECK(cell["repeats"] == 1);
     CHECK(cell["graph_replays"] == 0);
     CHECK(cell["lse"]["floor_mean_abs_error"].get<double>() >= 0);
+    CHECK(cell["output"]["max_of_tolerance"].get<double>() > 0.1);
+    CHECK(cell["output"]["max_of_tolerance"].get<double>() <= 1.0);
   }
 }
 
@@ -232,6 +234,21 @@ TEST_CASE("gate: groups add up their cells, and only ordinary ones where it says
   CHECK(group.ordinary.output.count == 1);
   CHECK(group.ordinary.lse_ratio() == Approx(1.5));
   CHECK(Errors{}.lse_ratio() == 0.0);
+}
+
+TEST_CASE("gate: a format whose LSE is further off than rounding explains fails, by its ordinary cells") {
+  Group group{.name = "v32"};
+  group.ordinary.lse.add(3.1e-7, 5.0);
+  group.ordinary.lse_floor.add(2e-7, 5.0);
+  const Cell failed = check_floors({group}).front();
+  CHECK(failed.name == "lse-floor-v32");
+  REQUIRE(failed.failures.size() == 1);
+  CHECK(failed.failures[0].check == "floor");
+  CHECK(failed.failures[0].message ==
+        "mean error of the LSE is 3.1e-07, 1.55 times that of rounding to FP32 alone, at most 1.5");
+  group.ordinary.lse = {};
+  group.ordinary.lse.add(3e-7, 5.0);
+  CHECK(check_floors({group}).front().passed());
 }
 
 TEST_CASE("gate: the bound follows what the library computes with") {
