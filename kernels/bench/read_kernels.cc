@@ -32,7 +32,7 @@ std::vector<ReadGrid> read_grids(uint64_t pieces) {
 
 uint64_t pieces(const ReadArguments& arguments) {
   return (uint64_t{arguments.main.count} + arguments.extra.count) *
-         (arguments.main.data_pieces + arguments.main.scale_pieces);
+         (arguments.layout.data_pieces + arguments.layout.scale_pieces);
 }
 
 Result<ReadKernels> ReadKernels::load(const device::Device& device, const std::string& path) {
