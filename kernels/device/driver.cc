@@ -52,12 +52,13 @@ Result<DeviceInfo> read_info(const DriverApi& api, DeviceHandle device) {
   attribute(info.capability_major, kCapabilityMajor);
   attribute(info.capability_minor, kCapabilityMinor);
   attribute(info.multiprocessors, kMultiprocessorCount);
-  attribute(info.clock_khz, kClockRate);
-  attribute(info.memory_clock_khz, kMemoryClockRate);
   attribute(info.l2_bytes, kL2CacheSize);
   attribute(info.shared_bytes_per_block, kMaxSharedMemoryPerBlockOptin);
   calls.check(api.cuDeviceTotalMem_v2(&info.memory_bytes, device), "cuDeviceTotalMem_v2");
   if (!calls.status()) return calls.status();
+  // Not every device has clocks to speak of: they stay 0.
+  api.cuDeviceGetAttribute(&info.clock_khz, kClockRate, device);
+  api.cuDeviceGetAttribute(&info.memory_clock_khz, kMemoryClockRate, device);
   return info;
 }
 
@@ -112,16 +113,18 @@ Status Stream::synchronize() const {
   return owned_.api().check(owned_.api().cuStreamSynchronize(get()), "cuStreamSynchronize");
 }
 
-Status Stream::fill(const Buffer& buffer, unsigned char value) const {
-  if (buffer.bytes() == 0) return {};
-  return owned_.api().check(owned_.api().cuMemsetD8Async(buffer.address(), value, buffer.bytes(), get()),
-                            "cuMemsetD8Async");
+Status Stream::fill(const Buffer& buffer, unsigned char value, size_t offset) const {
+  if (offset >= buffer.bytes()) return {};
+  return owned_.api().check(
+      owned_.api().cuMemsetD8Async(buffer.address() + offset, value, buffer.bytes() - offset, get()),
+      "cuMemsetD8Async");
 }
 
-Status Stream::copy_to(void* host, const Buffer& buffer) const {
-  if (buffer.bytes() == 0) return {};
-  return owned_.api().check(owned_.api().cuMemcpyDtoHAsync_v2(host, buffer.address(), buffer.bytes(), get()),
-                            "cuMemcpyDtoHAsync_v2");
+Status Stream::copy_to(void* host, const Buffer& buffer, size_t offset) const {
+  if (offset >= buffer.bytes()) return {};
+  return owned_.api().check(
+      owned_.api().cuMemcpyDtoHAsync_v2(host, buffer.address() + offset, buffer.bytes() - offset, get()),
+      "cuMemcpyDtoHAsync_v2");
 }
 
 Status Stream::begin_capture() const {
@@ -152,7 +155,10 @@ Status Kernel::launch(const LaunchShape& shape, const Stream& stream,
                       std::initializer_list<const void*> arguments) const {
   std::vector<void*> addresses;
   addresses.reserve(arguments.size());
-  for (const void* argument : arguments) addresses.push_back(const_cast<void*>(argument));
+  // The driver only reads them; its prototype does not say so.
+  for (const void* argument : arguments) {
+    addresses.push_back(const_cast<void*>(argument));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  }
   return api_->check(
       api_->cuLaunchKernel(handle_, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
                            shape.block[2], shape.shared_bytes, stream.get(), addresses.data(), nullptr),

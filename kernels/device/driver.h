@@ -99,9 +99,10 @@ class Stream {
  public:
   StreamHandle get() const { return owned_.get(); }
   Status synchronize() const;
-  // In order with the other work of the stream. `host` must live until synchronize().
-  Status fill(const Buffer& buffer, unsigned char value) const;
-  Status copy_to(void* host, const Buffer& buffer) const;
+  // In order with the other work of the stream. From `offset` to the end of the buffer.
+  Status fill(const Buffer& buffer, unsigned char value, size_t offset = 0) const;
+  // `host` must live until synchronize().
+  Status copy_to(void* host, const Buffer& buffer, size_t offset = 0) const;
 
   // Between the two, work given to this stream is recorded instead of done, and a call of this process that would
   // allocate or wait fails (capture mode "global"). end_capture() must be called even if something failed in between.
@@ -149,7 +150,7 @@ struct DeviceInfo {
   int capability_major = 0;  // compute capability: 9.0 for sm_90a
   int capability_minor = 0;
   int multiprocessors = 0;
-  int clock_khz = 0;  // highest SM clock
+  int clock_khz = 0;  // highest SM clock; 0 = not known, as for the next
   int memory_clock_khz = 0;
   int l2_bytes = 0;
   int shared_bytes_per_block = 0;  // with opt-in

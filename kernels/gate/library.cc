@@ -52,13 +52,18 @@ Library::~Library() {
   if (handle_ != nullptr) dlclose(handle_);
 }
 
-Context::Context(const Library& library, int32_t threads) : functions_(library.functions()) {
-  const flashmla_options options = {threads, 0};
-  if (functions_.context_create(&options, &context_) != FLASHMLA_OK) context_ = nullptr;
+Context::Context(const Library& library, int32_t threads, int32_t device) : functions_(library.functions()) {
+  const flashmla_options options = {threads, device};
+  creation_status_ = functions_.context_create(&options, &context_);
+  if (creation_status_ != FLASHMLA_OK) context_ = nullptr;
 }
 
 Context::~Context() {
   functions_.context_destroy(context_);
+}
+
+std::string Context::failure(flashmla_status status) const {
+  return std::string(functions_.status_text(status)) + ": " + message();
 }
 
 }  // namespace flashmla::gate

@@ -41,19 +41,24 @@ class Library {
 
 class Context {
  public:
-  // `threads`: see flashmla_options. Check ok() before use.
-  Context(const Library& library, int32_t threads);
+  // `threads` and `device`: see flashmla_options. Check ok() before use.
+  Context(const Library& library, int32_t threads, int32_t device = 0);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   bool ok() const { return context_ != nullptr; }
+  flashmla_status creation_status() const { return creation_status_; }
   flashmla_context* get() const { return context_; }
   const Functions& functions() const { return functions_; }
+  // A status of the last call and what the library says about it.
+  std::string failure(flashmla_status status) const;
+  const char* message() const { return functions_.error_message(context_); }
 
  private:
   const Functions& functions_;
   flashmla_context* context_ = nullptr;
+  flashmla_status creation_status_ = FLASHMLA_OK;
 };
 
 }  // namespace flashmla::gate

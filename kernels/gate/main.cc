@@ -1,17 +1,19 @@
 // flashmla-gate: decides whether a kernel library may be used.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "kernels/gate/accelerator.h"
 #include "kernels/gate/cases.h"
 #include "kernels/gate/checks.h"
 #include "kernels/gate/library.h"
+#include "kernels/gate/options.h"
 #include "kernels/gate/report.h"
 
 namespace flashmla::gate {
@@ -19,86 +21,14 @@ namespace {
 
 enum Exit { kPassed = 0, kUsage = 2, kCouldNotRun = 3, kFailed = 4, kBug = 70 };
 
-constexpr const char* kUsageText =
-    "usage: flashmla-gate --library LIB --baseline LIB --report OUT.json [options]\n"
-    "\n"
-    "Compares a kernel library with a double-precision oracle and with the padded build of the same source.\n"
-    "\n"
-    "  --library LIB     the shared library to judge\n"
-    "  --baseline LIB    the build that pads heads to a multiple of 64 (variant \"padded64\")\n"
-    "  --report FILE     where the JSON report goes\n"
-    "  --cases SET       quick (seconds; the default) or full\n"
-    "  --seed N          of the generated data and the random cases; default 1\n"
-    "  --threads N       threads of the library in its multi-threaded runs, and of the oracle; default: all\n"
-    "\n"
-    "exit status: 0 passed, 4 failed (the cells are named on stderr), 3 could not run, 2 wrong usage\n";
-
-struct Options {
-  std::string library, baseline, report;
-  CaseSet cases = CaseSet::kQuick;
-  uint64_t seed = 1;
-  int32_t threads = 0;
-  bool help = false;
-};
-
-bool parse_number(const char* text, uint64_t highest, uint64_t& number) {
-  if (*text < '0' || *text > '9') return false;
-  char* end = nullptr;
-  errno = 0;
-  number = std::strtoull(text, &end, 10);
-  return errno == 0 && *end == '\0' && number <= highest;
-}
-
-// One "--name value"; false with a message if it makes no sense.
-bool parse_option(const std::string& name, const char* value, Options& options, std::string& error) {
-  uint64_t number = 0;
-  if (name == "--library") {
-    options.library = value;
-  } else if (name == "--baseline") {
-    options.baseline = value;
-  } else if (name == "--report") {
-    options.report = value;
-  } else if (name == "--cases") {
-    if (std::strcmp(value, "quick") != 0 && std::strcmp(value, "full") != 0) {
-      error = std::string("--cases is \"") + value + "\", expected quick or full";
-      return false;
-    }
-    options.cases = std::strcmp(value, "full") == 0 ? CaseSet::kFull : CaseSet::kQuick;
-  } else if (name == "--seed") {
-    if (!parse_number(value, UINT64_MAX, options.seed)) error = "--seed expects a number";
-  } else if (name == "--threads") {
-    if (!parse_number(value, 1024, number)) error = "--threads expects a number up to 1024";
-    options.threads = static_cast<int32_t>(number);
-  } else {
-    error = "unknown option \"" + name + "\"";
-  }
-  return error.empty();
-}
-
-std::optional<Options> parse(int argc, char** argv, std::string& error) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--help" || name == "-h") {
-      options.help = true;
-      return options;
-    }
-    if (i + 1 == argc) {
-      error = name.rfind("--", 0) == 0 ? name + " expects a value" : "unexpected argument \"" + name + "\"";
-      return std::nullopt;
-    }
-    if (!parse_option(name, argv[++i], options, error)) return std::nullopt;
-  }
-  if (options.library.empty() || options.baseline.empty() || options.report.empty()) {
-    error = "--library, --baseline and --report are required";
-    return std::nullopt;
-  }
-  return options;
-}
-
 int could_not_run(const std::string& what, const std::string& why) {
   std::fprintf(stderr, "flashmla-gate: %s: %s\n", what.c_str(), why.c_str());
   return kCouldNotRun;
+}
+
+int wrong_usage(const std::string& error) {
+  std::fprintf(stderr, "flashmla-gate: %s\n\n%s", error.c_str(), kUsageText);
+  return kUsage;
 }
 
 void print_failures(const Cell& cell) {
@@ -108,28 +38,73 @@ void print_failures(const Cell& cell) {
   }
 }
 
+void print_summary(const Report& report) {
+  for (const Group& group : groups_of(report.cells)) {
+    const Errors& errors = group.ordinary;
+    std::printf(
+        "flashmla-gate: %-9s %4lld cells, %lld failed; ordinary data: output %.3g mean, %.3g Frobenius; "
+        "LSE %.3g mean, %.3g of the floor\n",
+        group.name.c_str(), static_cast<long long>(group.cells), static_cast<long long>(group.failed),
+        errors.output.mean(), errors.output.relative_frobenius(), errors.lse.mean(), errors.lse_ratio());
+  }
+  std::string where = report.library_build.arch + std::string(", ") + report.library_build.variant;
+  where += std::string(", ") + (report.device ? report.device->name : std::string(report.library_build.isa));
+  std::printf("flashmla-gate: %s, %zu cells, %s\n", report.passed() ? "passed" : "FAILED", report.cells.size(),
+              where.c_str());
+}
+
+// Names of all cells go through the filter, that of the arguments' too.
+void run_cells(const Options& options, const Subjects& subjects, const Effort& effort, Report& report) {
+  auto wanted = [&](const std::string& name) { return name.find(options.filter) != std::string::npos; };
+  auto keep = [&](Cell cell) {
+    print_failures(cell);
+    const bool lost = !cell.passed() && subjects.accelerator != nullptr && !subjects.accelerator->usable();
+    if (lost) report.stopped = "the device is lost since cell " + cell.name + "; those after it were not run";
+    report.cells.push_back(std::move(cell));
+    return !lost;
+  };
+  if (wanted("invalid-arguments") && !keep(check_arguments(subjects))) return;
+  for (const Case& one : make_cases(options.cases, options.seed)) {
+    if (wanted(one.name) && !keep(check_case(one, subjects, effort))) return;
+  }
+}
+
+int judge(const Options& options, const Subjects& subjects, const Effort& effort, Report& report) {
+  run_cells(options, subjects, effort, report);
+  if (report.cells.empty()) return wrong_usage("--filter \"" + options.filter + "\" fits no case");
+  std::string error;
+  if (!write_report(report, options.report, error)) {
+    return could_not_run("cannot write \"" + options.report + "\"", error);
+  }
+  if (!report.stopped.empty()) std::fprintf(stderr, "flashmla-gate: %s\n", report.stopped.c_str());
+  print_summary(report);
+  return report.passed() ? kPassed : kFailed;
+}
+
+// Why the two libraries cannot be compared; empty if they can.
+std::string mismatch(const Library& library, const Library& baseline) {
+  if (std::strcmp(baseline.build().variant, "padded64") != 0) {
+    return "\"" + baseline.path() + "\" is no baseline: its variant is \"" + baseline.build().variant +
+           "\", expected \"padded64\"";
+  }
+  if (std::strcmp(baseline.build().arch, library.build().arch) != 0) {
+    return std::string("the two libraries do not match: one is built for ") + library.build().arch +
+           ", the other for " + baseline.build().arch;
+  }
+  return {};
+}
+
 int run(const Options& options) {
   std::string error;
   const std::unique_ptr<Library> library = Library::open(options.library, error);
   if (library == nullptr) return could_not_run("cannot load \"" + options.library + "\"", error);
   const std::unique_ptr<Library> baseline = Library::open(options.baseline, error);
   if (baseline == nullptr) return could_not_run("cannot load \"" + options.baseline + "\"", error);
-  if (std::strcmp(baseline->build().variant, "padded64") != 0) {
-    return could_not_run("\"" + options.baseline + "\" is no baseline",
-                         std::string("its variant is \"") + baseline->build().variant + "\", expected \"padded64\"");
-  }
-  if (std::strcmp(baseline->build().arch, library->build().arch) != 0) {
-    return could_not_run("the two libraries do not match", std::string("one is built for ") + library->build().arch +
-                                                               ", the other for " + baseline->build().arch);
-  }
+  error = mismatch(*library, *baseline);
+  if (!error.empty()) return could_not_run("cannot compare", error);
+
   const auto processors = static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U));
   const int32_t threads = options.threads > 0 ? options.threads : processors;
-  // "Any number of threads" needs at least two even on one processor.
-  const Context several(*library, std::max(2, threads));
-  const Context single(*library, 1);
-  const Context padded(*baseline, threads);
-  if (!several.ok() || !single.ok() || !padded.ok()) return could_not_run("cannot start", "no context can be created");
-
   Report report;
   report.library = options.library;
   report.baseline = options.baseline;
@@ -137,19 +112,29 @@ int run(const Options& options) {
   report.baseline_build = baseline->build();
   report.seed = options.seed;
   report.cases = options.cases == CaseSet::kFull ? "full" : "quick";
+  report.filter = options.filter;
   report.threads = threads;
-  report.cells.push_back(check_arguments(several));
-  print_failures(report.cells.back());
-  for (const Case& one : make_cases(options.cases, options.seed)) {
-    report.cells.push_back(check_case(one, {several, single, padded}, report.tolerance, threads));
-    print_failures(report.cells.back());
+
+  const bool on_device = std::strcmp(library->build().arch, "cpu") != 0;
+  std::optional<Accelerator> accelerator;
+  if (on_device) {
+    device::Result<Accelerator> opened = open_accelerator(library->build().arch, options.device);
+    if (!opened) return could_not_run("cannot use GPU " + std::to_string(options.device), opened.message());
+    accelerator.emplace(std::move(*opened));
+    report.device = accelerator->device.info();
   }
-  if (!write_report(report, options.report, error)) {
-    return could_not_run("cannot write \"" + options.report + "\"", error);
+  // "Any number of threads" needs at least two even on one processor.
+  const Context several(*library, std::max(2, threads), options.device);
+  const Context single(*library, 1, options.device);
+  const Context padded(*baseline, threads, options.device);
+  for (const Context* context : {&several, &single, &padded}) {
+    if (context->ok()) continue;
+    return could_not_run("cannot start", std::string("no context can be created: ") +
+                                             context->functions().status_text(context->creation_status()));
   }
-  std::printf("flashmla-gate: %s, %zu cells, %s (%s, %s)\n", report.passed() ? "passed" : "FAILED", report.cells.size(),
-              report.library_build.arch, report.library_build.variant, report.library_build.isa);
-  return report.passed() ? kPassed : kFailed;
+  const Subjects subjects = {several, on_device ? nullptr : &single, padded, on_device ? &*accelerator : nullptr,
+                             library->build().arch};
+  return judge(options, subjects, {threads, options.repeats}, report);
 }
 
 }  // namespace
@@ -158,11 +143,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace flashmla::gate;
   std::string error;
-  const std::optional<Options> options = parse(argc, argv, error);
-  if (!options) {
-    std::fprintf(stderr, "flashmla-gate: %s\n\n%s", error.c_str(), kUsageText);
-    return kUsage;
-  }
+  const std::optional<Options> options = parse_options(argc, argv, error);
+  if (!options) return wrong_usage(error);
   if (options->help) {
     std::fputs(kUsageText, stdout);
     return kPassed;

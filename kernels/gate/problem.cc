@@ -7,6 +7,7 @@
 
 #include "flashmla/records.h"
 #include "kernels/api/layout.h"
+#include "kernels/gate/numbers.h"
 #include "kernels/gate/sparse_cache.h"
 #include "kernels/oracle/random.h"
 
@@ -38,11 +39,7 @@ RowStrides make_strides(const Case& one, int64_t inner) {
 }
 
 int64_t elements(const RowStrides& strides, int32_t batch) {
-  return strides.batch * batch + 2 * kGuardElements;
-}
-
-float query_scale(Logits logits) {
-  return logits == Logits::kExtreme ? 40.0F : 1.0F;
+  return strides.batch * batch + 2 * kGuardElements + 1;
 }
 
 }  // namespace
@@ -52,7 +49,8 @@ bool same_bytes(const Outputs& a, const Outputs& b) {
          (a.lse.empty() || std::memcmp(a.lse.data(), b.lse.data(), a.lse.size() * sizeof(float)) == 0);
 }
 
-Problem::Problem(const Case& one) : batch_(one.batch), s_q_(one.s_q), num_heads_(one.num_heads) {
+Problem::Problem(const Case& one)
+    : batch_(one.batch), s_q_(one.s_q), num_heads_(one.num_heads), first_(kGuardElements + (one.unaligned ? 1 : 0)) {
   out_strides_ = make_strides(one, kValueDims);
   lse_strides_ = make_strides(one, 1);
   if (one.dense) {
@@ -69,8 +67,8 @@ void Problem::make_queries(const Case& one, int32_t d_qk) {
   for (int32_t b = 0; b < batch_; ++b) {
     for (int32_t t = 0; t < s_q_; ++t) {
       for (int32_t h = 0; h < num_heads_; ++h) {
-        uint16_t* row = q_.data() + kGuardElements + b * q_strides_.batch + t * q_strides_.token + h * q_strides_.head;
-        for (int32_t i = 0; i < d_qk; ++i) row[i] = flashmla_to_bf16(random.normal() * query_scale(one.logits));
+        uint16_t* row = q_.data() + first_ + b * q_strides_.batch + t * q_strides_.token + h * q_strides_.head;
+        for (int32_t i = 0; i < d_qk; ++i) row[i] = flashmla_to_bf16(draw_query(one, random));
       }
     }
   }
@@ -85,12 +83,12 @@ void Problem::make_sparse(const Case& one) {
   sparse_.num_heads = num_heads_;
   sparse_.d_qk = d_qk;
   sparse_.d_v = kValueDims;
-  sparse_.q = q_.data() + kGuardElements;
+  sparse_.q = q_.data() + first_;
   sparse_.q_batch_stride = q_strides_.batch;
   sparse_.q_token_stride = q_strides_.token;
   sparse_.q_head_stride = q_strides_.head;
   sparse_.softmax_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d_qk)));
-  sparse_.main = make_sparse_cache(one, {one.main_topk, one.main_page_size, one.nan_in_one_request}, random,
+  sparse_.main = make_sparse_cache(one, {one.main_topk, one.main_page_size, one.spoiler != Spoiler::kNone}, random,
                                    {main_.pool, main_.indices, main_.topk_length});
   if (one.extra_topk > 0) {
     sparse_.extra = make_sparse_cache(one, {one.extra_topk, one.extra_page_size, false}, random,
@@ -123,10 +121,11 @@ void Problem::make_dense(const Case& one) {
   make_queries(one, one.d_qk);
   Random random(one.seed ^ 0x64U);
   const int32_t max_pages = (one.longest + one.page_size - 1) / one.page_size + 1;
-  const int64_t token_stride = one.d_qk + (one.strided ? 8 : 0);
-  const int64_t page_stride = token_stride * one.page_size + (one.strided ? 24 : 0);
+  const int64_t shift = one.unaligned ? 1 : 0;
+  const int64_t token_stride = one.d_qk + (one.strided ? 8 : 0) + shift;
+  const int64_t page_stride = token_stride * one.page_size + (one.strided ? 24 : 0) + 2 * shift;
   const int64_t num_pages = int64_t{std::max(batch_, 1)} * max_pages;
-  kv_.assign(static_cast<size_t>(num_pages * page_stride), kNanBf16);
+  kv_.assign(static_cast<size_t>(shift + num_pages * page_stride), kNanBf16);
 
   // A random order of the pages; entries behind the last one a request needs are garbage.
   std::vector<int32_t> order;
@@ -137,14 +136,15 @@ void Problem::make_dense(const Case& one) {
   }
   block_table_.assign(static_cast<size_t>(num_pages), -7);
   for (int32_t b = 0; b < batch_; ++b) {
-    const int32_t length = b == 0 ? one.longest : random.integer(0, one.longest);
+    const int32_t length = b == 0 || one.all_longest ? one.longest : random.integer(0, one.longest);
     seq_lens_.push_back(length);
     for (int32_t position = 0; position < length; ++position) {
       const auto entry =
           static_cast<size_t>(b) * static_cast<size_t>(max_pages) + static_cast<size_t>(position / one.page_size);
       block_table_[entry] = order[entry];
-      uint16_t* token = kv_.data() + order[entry] * page_stride + position % one.page_size * token_stride;
-      for (int32_t i = 0; i < one.d_qk; ++i) token[i] = flashmla_to_bf16(random.normal());
+      uint16_t* token = kv_.data() + shift + order[entry] * page_stride + position % one.page_size * token_stride;
+      const float size = draw_token_size(one.logits, random);
+      for (int32_t i = 0; i < one.d_qk; ++i) token[i] = flashmla_to_bf16(draw_key(one.logits, size, random));
     }
   }
   dense_.batch = batch_;
@@ -152,11 +152,11 @@ void Problem::make_dense(const Case& one) {
   dense_.num_heads = num_heads_;
   dense_.d_qk = one.d_qk;
   dense_.d_v = kValueDims;
-  dense_.q = q_.data() + kGuardElements;
+  dense_.q = q_.data() + first_;
   dense_.q_batch_stride = q_strides_.batch;
   dense_.q_token_stride = q_strides_.token;
   dense_.q_head_stride = q_strides_.head;
-  dense_.kv = kv_.data();
+  dense_.kv = kv_.data() + shift;
   dense_.num_pages = num_pages;
   dense_.kv_page_stride = page_stride;
   dense_.kv_token_stride = token_stride;
@@ -176,37 +176,51 @@ Outputs Problem::make_outputs() const {
   return outputs;
 }
 
-namespace {
-
 template <typename Params>
-Params direct(Params params, Outputs& outputs, const RowStrides& out, const RowStrides& lse) {
-  params.out = outputs.out.data() + kGuardElements;
-  params.out_batch_stride = out.batch;
-  params.out_token_stride = out.token;
-  params.out_head_stride = out.head;
-  params.lse = outputs.lse.data() + kGuardElements;
-  params.lse_batch_stride = lse.batch;
-  params.lse_token_stride = lse.token;
-  params.lse_head_stride = lse.head;
+Params Problem::direct(Params params, Outputs& outputs) const {
+  params.out = outputs.out.data() + first_;
+  params.out_batch_stride = out_strides_.batch;
+  params.out_token_stride = out_strides_.token;
+  params.out_head_stride = out_strides_.head;
+  params.lse = outputs.lse.data() + first_;
+  params.lse_batch_stride = lse_strides_.batch;
+  params.lse_token_stride = lse_strides_.token;
+  params.lse_head_stride = lse_strides_.head;
   return params;
 }
 
-}  // namespace
-
 flashmla_sparse_decode_params Problem::sparse_into(Outputs& outputs) const {
-  return direct(sparse_, outputs, out_strides_, lse_strides_);
+  return direct(sparse_, outputs);
 }
 
 flashmla_dense_decode_params Problem::dense_into(Outputs& outputs) const {
-  return direct(dense_, outputs, out_strides_, lse_strides_);
+  return direct(dense_, outputs);
+}
+
+std::vector<Region> Problem::inputs() const {
+  std::vector<Region> regions;
+  auto add = [&](const auto& memory) {
+    if (!memory.empty()) regions.push_back({memory.data(), memory.size() * sizeof memory[0]});
+  };
+  add(q_);
+  for (const Cache* cache : {&main_, &extra_}) {
+    add(cache->pool);
+    add(cache->indices);
+    add(cache->topk_length);
+  }
+  add(sink_);
+  add(kv_);
+  add(block_table_);
+  add(seq_lens_);
+  return regions;
 }
 
 int64_t Problem::out_at(int32_t b, int32_t t, int32_t h) const {
-  return kGuardElements + b * out_strides_.batch + t * out_strides_.token + h * out_strides_.head;
+  return first_ + b * out_strides_.batch + t * out_strides_.token + h * out_strides_.head;
 }
 
 int64_t Problem::lse_at(int32_t b, int32_t t, int32_t h) const {
-  return kGuardElements + b * lse_strides_.batch + t * lse_strides_.token + h * lse_strides_.head;
+  return first_ + b * lse_strides_.batch + t * lse_strides_.token + h * lse_strides_.head;
 }
 
 bool Problem::guards_intact(const Outputs& outputs) const {

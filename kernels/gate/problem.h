@@ -23,6 +23,12 @@ struct Outputs {
 
 bool same_bytes(const Outputs& a, const Outputs& b);
 
+// One piece of input memory; nothing before or behind it may be touched.
+struct Region {
+  const void* data;
+  size_t bytes;
+};
+
 class Problem {
  public:
   explicit Problem(const Case& one);
@@ -35,6 +41,10 @@ class Problem {
   Outputs make_outputs() const;
   flashmla_sparse_decode_params sparse_into(Outputs& outputs) const;
   flashmla_dense_decode_params dense_into(Outputs& outputs) const;
+
+  // All the memory that the parameters point into. Cases that differ in their seed by an even number have regions of
+  // the same number and sizes, and the same parameters apart from pointers.
+  std::vector<Region> inputs() const;
 
   // Places of a row in Outputs.
   int64_t out_at(int32_t b, int32_t t, int32_t h) const;
@@ -53,8 +63,11 @@ class Problem {
   void make_sparse(const Case& one);
   void make_dense(const Case& one);
   void make_queries(const Case& one, int32_t d_qk);
+  template <typename Params>
+  Params direct(Params params, Outputs& outputs) const;
 
   int32_t batch_, s_q_, num_heads_;
+  int64_t first_;  // where the first row of queries and outputs begins, in elements
   std::vector<uint16_t> q_;
   RowStrides q_strides_{}, out_strides_{}, lse_strides_{};
   Cache main_, extra_;

@@ -17,12 +17,37 @@ Json build_json(const flashmla_build& build) {
   return {{"abi_version", build.abi_version},
           {"arch", build.arch},
           {"variant", build.variant},
-          {"isa", build.isa},
+          {"isa", build.isa != nullptr ? Json(build.isa) : Json()},
           {"compiler", build.compiler}};
 }
 
-Json errors_json(const ErrorSummary& errors) {
+Json device_json(const device::DeviceInfo& info) {
+  return {{"ordinal", info.ordinal},
+          {"name", info.name},
+          {"pci_bus_id", info.pci_bus_id},
+          {"compute_capability", info.capability()},
+          {"multiprocessors", info.multiprocessors},
+          {"memory_bytes", info.memory_bytes},
+          {"driver_cuda_version", info.driver_cuda_version()}};
+}
+
+Json summary_json(const ErrorSummary& errors) {
   return {{"max_abs_error", errors.max}, {"mean_abs_error", errors.mean()}, {"values", errors.count}};
+}
+
+Json output_json(const ErrorSummary& errors) {
+  Json json = summary_json(errors);
+  json["relative_frobenius_error"] = errors.relative_frobenius();
+  return json;
+}
+
+// Adds the members of a cell or group that speak of errors.
+void add_errors(const Errors& errors, Json& json) {
+  json["output"] = output_json(errors.output);
+  json["lse"] = summary_json(errors.lse);
+  json["lse"]["floor_mean_abs_error"] = errors.lse_floor.mean();
+  json["lse"]["mean_over_floor"] = errors.lse_ratio();
+  json["baseline"] = {{"output", output_json(errors.baseline_output)}, {"lse", summary_json(errors.baseline_lse)}};
 }
 
 Json cell_json(const Cell& cell) {
@@ -30,58 +55,93 @@ Json cell_json(const Cell& cell) {
   for (const Failure& failure : cell.failures) {
     failures.push_back({{"check", failure.check}, {"message", failure.message}});
   }
-  return {{"name", cell.name},
-          {"shape", cell.shape},
-          {"output", errors_json(cell.output)},
-          {"lse", errors_json(cell.lse)},
-          {"baseline", {{"output", errors_json(cell.baseline_output)}, {"lse", errors_json(cell.baseline_lse)}}},
-          {"verdict", cell.passed() ? "pass" : "fail"},
-          {"failures", std::move(failures)}};
+  Json json = {{"name", cell.name}, {"shape", cell.shape}, {"group", cell.group}, {"ordinary", cell.ordinary}};
+  add_errors(cell.errors, json);
+  if (cell.published.output_mean > 0) {
+    json["upstream"] = {{"output_mean_abs_error", cell.published.output_mean},
+                        {"output_relative_frobenius_error", cell.published.output_relative_frobenius},
+                        {"lse_mean_abs_error", cell.published.lse_mean}};
+  }
+  json["repeats"] = cell.repeats;
+  json["graph_replays"] = cell.replays;
+  json["graph_nodes"] = cell.launches;
+  json["verdict"] = cell.passed() ? "pass" : "fail";
+  json["failures"] = std::move(failures);
+  return json;
 }
 
-void merge(ErrorSummary& total, const ErrorSummary& errors) {
-  total.max = std::max(total.max, errors.max);
-  total.sum += errors.sum;
-  total.count += errors.count;
+Json group_json(const Group& group) {
+  Json json = {{"name", group.name}, {"cells", group.cells}, {"failed", group.failed}, {"repeats", group.repeats}};
+  add_errors(group.all, json);
+  json["ordinary"] = Json::object();
+  add_errors(group.ordinary, json["ordinary"]);
+  return json;
+}
+
+Json tolerance_json(const char* arch, bool dense) {
+  const Tolerance tolerance = tolerance_of(arch, dense);
+  return {{"unit", tolerance.unit},
+          {"output_unit", tolerance.output_unit},
+          {"score_factor", tolerance.score_factor},
+          {"peak_factor", tolerance.peak_factor},
+          {"sum_units", tolerance.sum_units},
+          {"weight_unit", tolerance.weight_unit},
+          {"small_factor", tolerance.small_factor}};
 }
 
 }  // namespace
 
 bool Report::passed() const {
-  return !cells.empty() && std::all_of(cells.begin(), cells.end(), [](const Cell& cell) { return cell.passed(); });
+  return stopped.empty() && !cells.empty() &&
+         std::all_of(cells.begin(), cells.end(), [](const Cell& cell) { return cell.passed(); });
+}
+
+std::vector<Group> groups_of(const std::vector<Cell>& cells) {
+  std::vector<Group> groups;
+  for (const Cell& cell : cells) {
+    if (cell.group.empty()) continue;
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.name == cell.group; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {.name = cell.group});
+    ++group->cells;
+    if (!cell.passed()) ++group->failed;
+    group->repeats += cell.repeats;
+    group->all.add(cell.errors);
+    if (cell.ordinary) group->ordinary.add(cell.errors);
+  }
+  return groups;
 }
 
 std::string to_json(const Report& report) {
   Json cells = Json::array();
-  ErrorSummary output, lse;
+  Errors errors;
   int64_t failed = 0;
   for (const Cell& cell : report.cells) {
     cells.push_back(cell_json(cell));
-    merge(output, cell.output);
-    merge(lse, cell.lse);
+    errors.add(cell.errors);
     if (!cell.passed()) ++failed;
   }
-  const Tolerance& tolerance = report.tolerance;
+  Json groups = Json::array();
+  for (const Group& group : groups_of(report.cells)) groups.push_back(group_json(group));
+  const char* arch = report.library_build.arch;
+  Json totals = {{"cells", report.cells.size()},
+                 {"passed", static_cast<int64_t>(report.cells.size()) - failed},
+                 {"failed", failed}};
+  add_errors(errors, totals);
   const Json json = {{"schema_version", kReportSchemaVersion},
                      {"library", report.library},
                      {"baseline", report.baseline},
                      {"build", build_json(report.library_build)},
                      {"baseline_build", build_json(report.baseline_build)},
+                     {"device", report.device ? device_json(*report.device) : Json()},
                      {"seed", report.seed},
                      {"cases", report.cases},
+                     {"filter", report.filter},
                      {"threads", report.threads},
-                     {"tolerance",
-                      {{"unit", tolerance.unit},
-                       {"output_unit", tolerance.output_unit},
-                       {"score_factor", tolerance.score_factor},
-                       {"sum_units", tolerance.sum_units}}},
+                     {"tolerance", {{"sparse", tolerance_json(arch, false)}, {"dense", tolerance_json(arch, true)}}},
                      {"cells", std::move(cells)},
-                     {"totals",
-                      {{"cells", report.cells.size()},
-                       {"passed", static_cast<int64_t>(report.cells.size()) - failed},
-                       {"failed", failed},
-                       {"output", errors_json(output)},
-                       {"lse", errors_json(lse)}}},
+                     {"groups", std::move(groups)},
+                     {"totals", std::move(totals)},
+                     {"stopped", report.stopped},
                      {"verdict", report.passed() ? "pass" : "fail"}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -13,7 +13,7 @@ namespace flashmla::gate {
 struct CacheShape {
   int32_t topk;
   int32_t page_size;
-  bool nan_in_request_0;  // all query tokens of request 0 select a token of NaN first
+  bool spoiled;  // all query tokens of request 0 select the spoiler of the case first
 };
 
 struct CacheMemory {

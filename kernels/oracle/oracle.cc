@@ -23,6 +23,7 @@ Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const
   Row row;
   row.out.assign(kValueDims, 0.0);
   row.abs_out.assign(kValueDims, 0.0);
+  row.small_out.assign(kValueDims, 0.0);
   row.lse = std::numeric_limits<double>::infinity();
   if (keys.empty()) return row;
   std::vector<double> scores;
@@ -34,7 +35,9 @@ Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const
       mass += std::fabs(q[i] * key[i]);
     }
     scores.push_back(scale * score);
+    if (!std::isfinite(mass)) continue;  // an infinity among the numbers: no weight at all, or no result
     row.score_mass = std::max(row.score_mass, std::fabs(scale) * mass);
+    row.score_peak = std::max(row.score_peak, std::fabs(scale * score));
   }
   double maximum = -std::numeric_limits<double>::infinity();
   for (const double score : scores) maximum = std::fmax(maximum, score);
@@ -44,9 +47,11 @@ Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const
   const double denominator = sum + (sink != nullptr ? std::exp(*sink - maximum) : 0.0);
   for (size_t t = 0; t < keys.size(); ++t) {
     const double weight = std::exp(scores[t] - maximum) / denominator;
+    const double small = std::min(weight, kSmallWeight);
     for (size_t i = 0; i < kValueDims; ++i) {
       row.out[i] += weight * keys[t][i];
       row.abs_out[i] += weight * std::fabs(keys[t][i]);
+      row.small_out[i] += small * std::fabs(keys[t][i]);
     }
   }
   return row;
@@ -71,8 +76,9 @@ void append_selection(const flashmla_sparse_kv& kv, int32_t batch, int32_t token
   if (kv.pool == nullptr || kv.topk == 0) return;
   const int32_t* indices = kv.indices + batch * kv.indices_batch_stride + token * kv.indices_query_stride;
   const int32_t count = kv.topk_length != nullptr ? kv.topk_length[batch] : kv.topk;
+  const int64_t slots = kv.num_pages * kv.page_size;
   for (int32_t i = 0; i < count; ++i) {
-    if (indices[i] != -1) tokens.push_back(sparse_token(kv, indices[i]));
+    if (indices[i] >= 0 && indices[i] < slots) tokens.push_back(sparse_token(kv, indices[i]));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <tuple>
 
 namespace sweep::gate {
 
@@ -15,7 +16,10 @@ struct CudaVersion {
   int major = 0;
   int minor = 0;
   int patch = 0;
-  auto operator<=>(const CudaVersion&) const = default;
+
+  auto order() const { return std::tie(major, minor, patch); }
+  friend bool operator==(const CudaVersion& a, const CudaVersion& b) { return a.order() == b.order(); }
+  friend auto operator<=>(const CudaVersion& a, const CudaVersion& b) { return a.order() <=> b.order(); }
 };
 
 struct ArchInfo {

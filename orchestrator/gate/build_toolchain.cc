@@ -78,6 +78,7 @@ std::vector<fs::path> installed_toolkits(const fs::path& root) {
   }
   std::sort(found.begin(), found.end(), std::greater<>());
   std::vector<fs::path> folders;
+  folders.reserve(found.size());
   for (auto& [version, folder] : found) folders.push_back(std::move(folder));
   return folders;
 }

@@ -1,7 +1,10 @@
 // The script around nvcc, with a program in its place that prints what ptxas reports.
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "orchestrator/base/file.h"
@@ -112,4 +115,31 @@ TEST_CASE("compiling CUDA: a failure of nvcc is one, with what it said, and leav
   CHECK(contains(compilation.output(), "error: no such thing"));
   CHECK(contains(compilation.output(), "nvcc ended with 2"));
   CHECK_FALSE(fs::exists(compilation.object()));
+}
+
+TEST_CASE("configuring CUDA: an architecture or an nvcc that will not do is refused with what was found") {
+  const base::TempDir folder = base::TempDir::create().value();
+  const auto refusal = [&](const std::string& arch, const std::string& nvcc) {
+    const fs::path log = folder.path() / "log";
+    fs::remove(log);
+    fs::remove_all(folder.path() / "build");
+    const auto status = exec::run({.argv = {"cmake", "-S", std::string(FLASHMLA_TEST_CMAKE) + "/..", "-B",
+                                            (folder.path() / "build").string(), "-DFLASHMLA_ARCH=" + arch,
+                                            "-DCMAKE_CUDA_COMPILER=" + nvcc},
+                                   .output = log},
+                                  std::chrono::seconds(60), {})
+                            .value();
+    CHECK(status.code != 0);
+    std::string text = base::read_file(log).value();
+    // CMake folds its messages.
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    const auto both_spaces = [](char a, char b) { return a == ' ' && b == ' '; };
+    text.erase(std::unique(text.begin(), text.end(), both_spaces), text.end());
+    return text;
+  };
+  CHECK(contains(refusal("sm_80", ""), "this source builds: cpu, sm_90a, sm_100a, sm_103a"));
+  const std::string absent = refusal("sm_100a", "/nowhere/nvcc");
+  CHECK(contains(absent, "need nvcc 12.8 or newer"));
+  CHECK(contains(absent, "\"/nowhere/nvcc\" is not there"));
+  CHECK(contains(refusal("sm_103a", "/bin/true"), "need nvcc 12.9 or newer"));
 }

@@ -166,7 +166,7 @@ TEST_CASE("decode: NaN in a selected token reaches the requests that select it a
   Case one;
   one.batch = 3;
   one.s_q = 2;
-  one.nan_in_one_request = true;
+  one.spoiler = Spoiler::kNan;
   one.format = GENERATE(FLASHMLA_KV_V4_584, FLASHMLA_KV_V32_656, FLASHMLA_KV_V41_528, FLASHMLA_KV_V41_FP4_288);
   const Problem problem(one);
   const Execution run = execute(context, problem, false);

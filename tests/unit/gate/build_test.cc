@@ -140,13 +140,12 @@ TEST_CASE("gate: a CUDA build has the benchmark's kernel and the table of resour
 TEST_CASE("gate: another version of nvcc makes another build") {
   SmallSources small;
   small.add_cuda();
-  std::vector<std::string> ids;
-  for (const char* patch : {"88", "89"}) {
+  const auto id_with = [&small](const char* patch) {
     const FakeNvcc nvcc(small.folder(), "13.0", patch);
     const EnvironmentVariable named("CUDACXX", nvcc.path().string());
-    ids.push_back(small.build_for(gate::Arch::kSm90a).value().content_id);
-  }
-  CHECK(ids[0] != ids[1]);
+    return small.build_for(gate::Arch::kSm90a).value().content_id;
+  };
+  CHECK(id_with("88") != id_with("89"));
 }
 
 TEST_CASE("gate: kernels that spill registers are named") {

@@ -1,0 +1,14 @@
+// A caller's parameters as the kernels take them.
+#pragma once
+
+#include "kernels/cuda/arguments.h"
+
+namespace flashmla::cuda {
+
+// For a single block per row; the plan may ask for more.
+DecodeArguments make_arguments(const flashmla_sparse_decode_params& params);
+DecodeArguments make_arguments(const flashmla_dense_decode_params& params);
+
+void set_splits(DecodeArguments& arguments, int32_t splits);
+
+}  // namespace flashmla::cuda

@@ -1,0 +1,420 @@
+// The decode kernel: a block attends to a part of the tokens of one row for up to kHeads heads; the blocks of a cluster
+// share a row and merge their results through distributed shared memory.
+#pragma once
+
+#include "kernels/cuda/score.cuh"
+
+namespace flashmla::cuda {
+
+// FP32 accumulators of a warp's chunk: [instruction][8 heads][4].
+template <int kTiles>
+using Accumulators = float[4][kTiles][4];
+
+// What the accumulators refer to for heads 8n + g, as the exponent of a power of two, and how a tile changes it.
+template <int kTiles>
+struct Rescale {
+  float reference[kTiles];
+  float factor[kTiles][kGroups];  // of each group's weights, for heads 8n + g
+
+  __device__ __forceinline__ void update(const uint8_t* maxima, const float4& scale_maxima, int g, int c,
+                                         Accumulators<kTiles>& accumulators) {
+    float change[kTiles];
+    bool grows = false;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      const auto maximum = read<float4>(maxima + 4 * kGroups * (8 * n + g));
+      const float exponent[kGroups] = {maximum.x + scale_maxima.x, maximum.y + scale_maxima.y,
+                                       maximum.z + scale_maxima.z, maximum.w + scale_maxima.w};
+      const float before = reference[n];
+      const float now = fmaxf(fmaxf(fmaxf(exponent[0], exponent[1]), fmaxf(exponent[2], exponent[3])), before);
+      reference[n] = now;
+      change[n] = before - now;
+      grows |= now > before;
+#pragma unroll
+      for (int k = 0; k < kGroups; ++k) factor[n][k] = exp2_fast(exponent[k] - now);
+    }
+    if (!__any_sync(~0U, grows)) return;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      const float mine = exp2_fast(change[n]);
+      const float of_heads[2] = {__shfl_sync(~0U, mine, 8 * c), __shfl_sync(~0U, mine, 8 * c + 4)};
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) accumulators[m][n][i] *= of_heads[i & 1];
+      }
+    }
+  }
+};
+
+template <typename Format>
+__device__ __forceinline__ TokenRange token_range(const DecodeArguments& a, int32_t b, int32_t shard) {
+  TokenRange range{};
+  int32_t count = 0;
+  if constexpr (kDense<Format>) {
+    count = max(a.main.lengths[b], 0);
+    range.main_count = count;
+  } else {
+    range.main_count = a.main.lengths != nullptr ? min(max(a.main.lengths[b], 0), a.main.count) : a.main.count;
+    const int32_t extra = a.extra.lengths != nullptr ? min(max(a.extra.lengths[b], 0), a.extra.count) : a.extra.count;
+    count = range.main_count + extra;
+  }
+  const auto share = static_cast<int32_t>(quotient(count + a.splits.divisor - 1, a.splits));
+  range.each = (share + kGroupTokens - 1) / kGroupTokens * kGroupTokens;
+  range.begin = min(count, shard * range.each);
+  range.end = min(count, range.begin + range.each);
+  return range;
+}
+
+// Everything a warp does for the tokens of the block. In QK^T it has a half of the chunks or of the heads for a group
+// of 16 tokens; in PV a chunk of 64 value dimensions, for all tokens and heads.
+template <typename Format, int kHeads>
+class Worker {
+ public:
+  using Layout = SharedLayout<Format, kHeads>;
+  static constexpr bool kHalves = kHalvesChunks<kHeads>;
+  static constexpr int kTiles = kHeads / 8;                          // of heads, in the value product
+  static constexpr int kScoreTiles = kHalves ? kTiles : kTiles / 2;  // and in the score product of one warp
+  static_assert(kWarps == kValueChunks && kWarps == 2 * kGroups);
+
+  __device__ __forceinline__ Worker(const DecodeArguments& a, const Place& place, const TokenRange& range,
+                                    uint8_t* shared, int warp, int lane)
+      : a_(a),
+        place_(place),
+        range_(range),
+        shared_(shared),
+        fetcher_(a, place, range, shared, warp, lane),
+        warp_(warp),
+        lane_(lane),
+        g_(lane >> 2),
+        c_(lane & 3),
+        group_(warp % kGroups),
+        half_(warp / kGroups),
+        first_head_(kHalves ? 0 : half_ * 8 * kScoreTiles) {
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+      softmax_.maximum[n][0] = softmax_.maximum[n][1] = kNoMaximum;
+      softmax_.sum[n][0] = softmax_.sum[n][1] = 0;
+    }
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) rescale_.reference[n] = kNoMaximum;
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) accumulators_[m][n][k] = 0;
+      }
+    }
+  }
+
+  // Starts copying the first tiles.
+  __device__ __forceinline__ void start() {
+#pragma unroll
+    for (int i = 0; i < Layout::kStages - 1; ++i) {
+      fetcher_.next(valid_[i]);
+      copy_async_commit();
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    const int32_t tiles = (range_.end - range_.begin + kTileTokens - 1) / kTileTokens;
+#pragma unroll 1
+    for (int32_t tile = 0; tile < tiles; ++tile) {
+      const int stage = tile % Layout::kStages;
+      copy_async_wait<Layout::kStages - 2>();
+      if constexpr (kHalves) {
+        __syncwarp();
+      } else {
+        named_barrier(1 + group_, 64);
+      }
+      score(stage, tile & 1, range_.begin + tile * kTileTokens, valid_[0]);
+#pragma unroll
+      for (int i = 0; i + 2 < Layout::kStages; ++i) valid_[i] = valid_[i + 1];
+      __syncthreads();
+      // Every warp is done with the tile before this one: its place is free.
+      fetcher_.next(valid_[Layout::kStages - 2]);
+      copy_async_commit();
+      accumulate(stage, tile & 1);
+    }
+  }
+
+  // Of every head: {reference of the first chunk, of the last, maximum, sum}; to `to`[head].
+  __device__ __forceinline__ void summarise(uint8_t* to) {
+    uint8_t* sums = shared_ + Layout::kSums;  // [group][head]
+    if (!kHalves || half_ == 0) {
+#pragma unroll
+      for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float sum = softmax_.sum[n][i];
+          sum += __shfl_xor_sync(~0U, sum, 4);
+          sum += __shfl_xor_sync(~0U, sum, 8);
+          sum += __shfl_xor_sync(~0U, sum, 16);
+          const int head = first_head_ + 8 * n + 2 * c_ + i;
+          if (g_ == 0) write(sums + 8 * (group_ * kHeads + head), float2{softmax_.maximum[n][i], sum});
+        }
+      }
+    }
+    __syncthreads();
+    // Chunks of one kind have the same references; a BF16 chunk is the last.
+    if (c_ == 0 && (warp_ == 0 || warp_ == kWarps - 1)) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) write(to + 16 * (8 * n + g_) + (warp_ == 0 ? 0 : 4), rescale_.reference[n]);
+    }
+    for (int head = threadIdx.x; head < kHeads; head += kThreads) {
+      float2 part[kGroups];
+      float maximum = kNoMaximum;
+#pragma unroll
+      for (int k = 0; k < kGroups; ++k) {
+        part[k] = read<float2>(sums + 8 * (k * kHeads + head));
+        maximum = fmaxf(maximum, part[k].x);
+      }
+      float sum = 0;
+#pragma unroll
+      for (int k = 0; k < kGroups; ++k) sum += part[k].y * exp2_fast(part[k].x - maximum);
+      write(to + 16 * head + 8, float2{maximum, sum});
+    }
+    __syncthreads();
+  }
+
+  // Calls take(head, chunk, first, second) for everything this thread has: 8 neighbouring dimensions of a chunk from
+  // 8g; for kHalvesE4m3 4 from 4g and 4 from 32 + 4g.
+  template <typename Take>
+  __device__ __forceinline__ void for_each_result(Take take) const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const float4 first = {accumulators_[0][n][k], accumulators_[0][n][2 + k], accumulators_[1][n][k],
+                              accumulators_[1][n][2 + k]};
+        const float4 second = {accumulators_[2][n][k], accumulators_[2][n][2 + k], accumulators_[3][n][k],
+                               accumulators_[3][n][2 + k]};
+        take(8 * n + 2 * c_ + k, warp_, first, second);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ StoredToken token(int stage, int row) const {
+    const int number = kGroupTokens * group_ + token_of_row(row);
+    return {shared_ + Layout::kRows + stage * Layout::kRowsBytes + number * Format::kRowStride,
+            shared_ + Layout::kScales + stage * Layout::kScalesBytes + number * Format::kScaleBytes};
+  }
+
+  // Weights of this warp's group.
+  __device__ __forceinline__ void score(int stage, int buffer, int32_t first, uint32_t valid) {
+    float scores[kScoreTiles][4];
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[n][i] = 0;
+    }
+    const uint8_t* query = shared_ + Layout::kQuery + (first_head_ + g_) * Layout::kQueryStride;
+    const StoredToken low = token(stage, g_), high = token(stage, g_ + 8);
+    if constexpr (kHalves) {
+      score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, half_, scores);
+      uint8_t* exchange = shared_ + Layout::kScores + group_ * (Layout::kScoresBytes / kGroups) + 16 * lane_;
+      if (half_ == 1) {
+        const GroupScales<Format> scales(token(stage, lane_ >> 1), lane_);
+        spread_nan(scales.nan_rows, scores);
+#pragma unroll
+        for (int n = 0; n < kScoreTiles; ++n) {
+          write(exchange + 512 * n, float4{scores[n][0], scores[n][1], scores[n][2], scores[n][3]});
+        }
+        named_barrier_arrive(1 + group_, 64);
+        store_scales(scales, buffer);
+        return;
+      }
+      named_barrier(1 + group_, 64);
+#pragma unroll
+      for (int n = 0; n < kScoreTiles; ++n) {
+        const auto other = read<float4>(exchange + 512 * n);
+        scores[n][0] += other.x;
+        scores[n][1] += other.y;
+        scores[n][2] += other.z;
+        scores[n][3] += other.w;
+      }
+    } else {
+      score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, 0, scores);
+      score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, 1, scores);
+      const GroupScales<Format> scales(token(stage, lane_ >> 1), lane_);
+      spread_nan(scales.nan_rows, scores);
+      if (half_ == 0) store_scales(scales, buffer);
+    }
+    weigh(scores, buffer, first, valid);
+  }
+
+  __device__ __forceinline__ void spread_nan(uint32_t nan_rows, float (&scores)[kScoreTiles][4]) const {
+    if (nan_rows == 0) return;
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if ((nan_rows >> (2 * (g_ + 8 * (i / 2))) & 1) != 0) scores[n][i] = NAN;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store_scales(const GroupScales<Format>& scales, int buffer) {
+    scales.store(
+        shared_ + Layout::kWeightScales_ + (buffer * kGroups + group_) * (Layout::kWeightScalesBytes / kGroups), lane_);
+    if (lane_ == 0) write(shared_ + Layout::kScaleMaxima + 4 * (kGroups * buffer + group_), scales.reference);
+  }
+
+  // Scores to weights in shared memory.
+  __device__ __forceinline__ void weigh(float (&scores)[kScoreTiles][4], int buffer, int32_t first, uint32_t valid) {
+    const int number[2] = {token_of_row(g_), token_of_row(g_ + 8)};
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const bool missing = (valid >> number[r] & 1) == 0;
+#pragma unroll
+      for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          bool counts = !missing;
+          if constexpr (kDense<Format>) {
+            const Head head = head_of<Format>(a_, place_, first_head_ + 8 * n + 2 * c_ + i);
+            const int32_t visible = range_.main_count - (a_.causal ? a_.s_q - 1 - head.token : 0);
+            counts &= first + kGroupTokens * group_ + number[r] < visible;
+          }
+          if (!counts) scores[n][2 * r + i] = -INFINITY;
+        }
+      }
+    }
+    soften<kScoreTiles>(scores, shared_ + Layout::kFactors + 8 * first_head_, c_, softmax_);
+    const int to =
+        ((buffer * kGroups + group_) * kHeads + first_head_ + (lane_ & 7)) * 2 * kGroupTokens + (lane_ >> 3 & 1) * 16;
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+      const int place = to + n * 8 * 2 * kGroupTokens;
+      if constexpr (!kAllBf16<Format>) {
+        store_matrix_transposed(smem_address(shared_ + Layout::kWeights + place),
+                                pack_f16x2(scores[n][0], scores[n][1]), pack_f16x2(scores[n][2], scores[n][3]));
+      }
+      if constexpr (Layout::kHasBf16Values) {
+        uint32_t rounded[2], rest[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          rounded[r] = pack_bf16x2(scores[n][2 * r], scores[n][2 * r + 1]);
+          rest[r] = pack_bf16x2(scores[n][2 * r] - bf16_to_float(rounded[r] & 0xffffU),
+                                scores[n][2 * r + 1] - bf16_to_float(rounded[r] >> 16));
+        }
+        store_matrix_transposed(smem_address(shared_ + Layout::kWeightsHigh + place), rounded[0], rounded[1]);
+        store_matrix_transposed(smem_address(shared_ + Layout::kWeightsLow + place), rest[0], rest[1]);
+      }
+    }
+    if (g_ != 0) return;
+#pragma unroll
+    for (int n = 0; n < kScoreTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int head = first_head_ + 8 * n + 2 * c_ + i;
+        write(shared_ + Layout::kMaxima + buffer * Layout::kMaximaBytes + 4 * (kGroups * head + group_),
+              softmax_.maximum[n][i]);
+      }
+    }
+  }
+
+  // Adds the tile's weighted values to the accumulators.
+  __device__ __forceinline__ void accumulate(int stage, int buffer) {
+    const bool bf16 = kAllBf16<Format> || warp_ == Format::kBf16Chunk;
+    const auto scale_maxima = read<float4>(shared_ + Layout::kScaleMaxima + 4 * kGroups * buffer);
+    rescale_.update(shared_ + Layout::kMaxima + buffer * Layout::kMaximaBytes, bf16 ? float4{0, 0, 0, 0} : scale_maxima,
+                    g_, c_, accumulators_);
+    if (bf16) {
+      if constexpr (Layout::kHasBf16Values) accumulate_bf16(stage, buffer);
+    } else {
+      if constexpr (!kAllBf16<Format>) accumulate_f16(stage, buffer);
+    }
+  }
+
+  __device__ __forceinline__ const uint8_t* value_row(int stage, int k, int x) const {
+    return shared_ + Layout::kRows + stage * Layout::kRowsBytes +
+           (kGroupTokens * k + 4 * x + ((c_ + 2 * x) & 3)) * Format::kRowStride;
+  }
+
+  __device__ __forceinline__ void accumulate_bf16(int stage, int buffer) {
+    const int offset = kAllBf16<Format> ? 128 * warp_ : Format::kBf16Offset;
+#pragma unroll
+    for (int k = 0; k < kGroups; ++k) {
+      const uint8_t* const values[4] = {value_row(stage, k, 0) + offset, value_row(stage, k, 1) + offset,
+                                        value_row(stage, k, 2) + offset, value_row(stage, k, 3) + offset};
+      ValueOperands a;
+      value_operands_bf16(values, g_, a);
+      const int place = ((buffer * kGroups + k) * kHeads + g_) * 2 * kGroupTokens + 8 * c_;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        auto high = read<uint2>(shared_ + Layout::kWeightsHigh + place + n * 8 * 2 * kGroupTokens);
+        auto low = read<uint2>(shared_ + Layout::kWeightsLow + place + n * 8 * 2 * kGroupTokens);
+        const uint32_t by = pack_bf16x2(rescale_.factor[n][k], rescale_.factor[n][k]);
+        high = {multiply_bf16x2(high.x, by), multiply_bf16x2(high.y, by)};
+        low = {multiply_bf16x2(low.x, by), multiply_bf16x2(low.y, by)};
+#pragma unroll
+        for (int m = 0; m < 4; ++m) mma_bf16(accumulators_[m][n], a[m], low.x, low.y);
+#pragma unroll
+        for (int m = 0; m < 4; ++m) mma_bf16(accumulators_[m][n], a[m], high.x, high.y);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void accumulate_f16(int stage, int buffer) {
+    constexpr int kBytes = Format::kChunk == Chunk::kScaledE2m1 ? 32 : 64;
+    constexpr int kParts = Format::kChunk == Chunk::kHalvesE4m3 ? 2 : 1;
+    const int offset = kBytes * warp_;
+#pragma unroll
+    for (int k = 0; k < kGroups; ++k) {
+      const uint8_t* const values[4] = {value_row(stage, k, 0) + offset, value_row(stage, k, 1) + offset,
+                                        value_row(stage, k, 2) + offset, value_row(stage, k, 3) + offset};
+      ValueOperands a;
+      if constexpr (Format::kChunk == Chunk::kScaledE4m3) value_operands_e4m3(values, g_, a);
+      if constexpr (Format::kChunk == Chunk::kHalvesE4m3) value_operands_halves(values, g_, a);
+      if constexpr (Format::kChunk == Chunk::kScaledE2m1) {
+        const uint8_t* scales = shared_ + Layout::kScales + stage * Layout::kScalesBytes + 4 * warp_ + (g_ >> 1);
+        uint8_t scale[4];
+#pragma unroll
+        for (int x = 0; x < 4; ++x) {
+          scale[x] = scales[(kGroupTokens * k + 4 * x + ((c_ + 2 * x) & 3)) * Format::kScaleBytes];
+        }
+        value_operands_e2m1(values, g_, scale, a);
+      }
+      uint2 scale[kParts];
+      if constexpr (kHasScales<Format>) {
+        const uint8_t* scales = shared_ + Layout::kWeightScales_ + buffer * Layout::kWeightScalesBytes +
+                                k * (Layout::kWeightScalesBytes / kGroups) + kParts * warp_ * 2 * kGroupTokens;
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) scale[p] = read<uint2>(scales + p * 2 * kGroupTokens + 8 * c_);
+      }
+      const int place = ((buffer * kGroups + k) * kHeads + g_) * 2 * kGroupTokens + 8 * c_;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        auto weights = read<uint2>(shared_ + Layout::kWeights + place + n * 8 * 2 * kGroupTokens);
+        const uint32_t by = pack_f16x2(rescale_.factor[n][k], rescale_.factor[n][k]);
+        weights = {multiply_f16x2(weights.x, by), multiply_f16x2(weights.y, by)};
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) {
+          uint2 b = weights;
+          if constexpr (kHasScales<Format>) {
+            b = {multiply_f16x2(weights.x, scale[p].x), multiply_f16x2(weights.y, scale[p].y)};
+          }
+#pragma unroll
+          for (int m = 4 / kParts * p; m < 4 / kParts * (p + 1); ++m) mma_f16(accumulators_[m][n], a[m], b.x, b.y);
+        }
+      }
+    }
+  }
+
+  const DecodeArguments& a_;
+  const Place& place_;
+  const TokenRange& range_;
+  uint8_t* shared_;
+  Fetcher<Format, kHeads> fetcher_;
+  uint32_t valid_[Layout::kStages - 1] = {};  // tokens of the tiles that are being copied
+  const int warp_, lane_, g_, c_;
+  const int group_, half_, first_head_;
+  SoftmaxState<kScoreTiles> softmax_;
+  Rescale<kTiles> rescale_;
+  Accumulators<kTiles> accumulators_;
+};
+
+}  // namespace flashmla::cuda

@@ -1,0 +1,181 @@
+// Bringing tokens into shared memory.
+#pragma once
+
+#include "kernels/cuda/arguments.h"
+#include "kernels/cuda/shared_layout.cuh"
+
+namespace flashmla::cuda {
+
+// The tokens of one row, main before extra, and the part of them that this block attends to.
+struct TokenRange {
+  int32_t main_count;
+  int32_t begin, end;  // of this block, counted over both selections
+  int32_t each;        // tokens of a block, at most
+};
+
+// What a block works on.
+struct Place {
+  int32_t b;
+  int32_t token;       // sparse: query token
+  int32_t first_head;  // sparse: of the row; dense: of all query tokens of the request
+};
+
+__device__ __forceinline__ uint32_t quotient(uint32_t number, const Divisor& by) {
+  return static_cast<uint32_t>(static_cast<uint64_t>(number) * by.multiplier >> by.shift);
+}
+
+template <typename Format>
+struct Source {
+  const uint8_t* row;  // null: no token
+  const uint8_t* scales;
+  bool aligned;
+};
+
+template <typename Format>
+__device__ __forceinline__ Source<Format> locate(const Pool& pool, int64_t slot_or_page, int32_t offset) {
+  const uint8_t* page = pool.base + slot_or_page * pool.page_stride;
+  return {page + offset * pool.row_stride, page + pool.scale_offset + offset * Format::kScaleBytes, pool.aligned};
+}
+
+// The index of token `position`, before it is looked up: sparse a slot, dense a page number; negative: no token.
+template <typename Format>
+__device__ __forceinline__ int32_t load_index(const DecodeArguments& a, const Place& place, const TokenRange& range,
+                                              int32_t position) {
+  if (position >= range.end) return -1;
+  if constexpr (kDense<Format>) {
+    return a.main.indices[place.b * a.main.batch_stride + quotient(position, a.main.pool.page_size)];
+  } else {
+    const bool extra = position >= range.main_count;
+    const Selection& from = extra ? a.extra : a.main;
+    const int32_t i = extra ? position - range.main_count : position;
+    return from.indices[place.b * from.batch_stride + place.token * from.query_stride + i];
+  }
+}
+
+template <typename Format>
+__device__ __forceinline__ Source<Format> find_token(const DecodeArguments& a, const TokenRange& range,
+                                                     int32_t position, int32_t index) {
+  if (index < 0) return {nullptr, nullptr, true};
+  if constexpr (kDense<Format>) {
+    const Pool& pool = a.main.pool;
+    const int32_t offset = position - quotient(position, pool.page_size) * pool.page_size.divisor;
+    return locate<Format>(pool, index, offset);
+  } else {
+    const Pool& pool = position >= range.main_count ? a.extra.pool : a.main.pool;
+    if (index >= pool.num_slots) return {nullptr, nullptr, true};
+    const uint32_t page = quotient(index, pool.page_size);
+    return locate<Format>(pool, page, index - page * pool.page_size.divisor);
+  }
+}
+
+// For sources without alignment: slow, right.
+__device__ __noinline__ inline void copy_bytes(uint8_t* to, const uint8_t* from, int bytes) {
+  for (int i = 0; i < bytes; ++i) to[i] = from != nullptr ? from[i] : 0;
+}
+
+__device__ __forceinline__ const uint8_t* shuffle_pointer(const uint8_t* pointer, int lane) {
+  return reinterpret_cast<const uint8_t*>(__shfl_sync(~0U, reinterpret_cast<unsigned long long>(pointer), lane));
+}
+
+// A warp brings the tokens of its group of each tile into shared memory, one tile ahead of their use; missing tokens
+// become zeros. Of the two warps of a group each copies the half of a row that it multiplies with its queries, and both
+// copy the scales, so that up to 16 heads need no barrier before QK^T.
+template <typename Format, int kHeads>
+class Fetcher {
+ public:
+  using Layout = SharedLayout<Format, kHeads>;
+
+  __device__ __forceinline__ Fetcher(const DecodeArguments& a, const Place& place, const TokenRange& range,
+                                     uint8_t* shared, int warp, int lane)
+      : a_(a),
+        place_(place),
+        range_(range),
+        shared_(shared),
+        lane_(lane),
+        group_(warp % kGroups),
+        half_(warp / kGroups) {
+    index_ = load(0);
+  }
+
+  // Starts copying the next tile. `valid`: bit t is set if token t of the group is there.
+  __device__ __forceinline__ void next(uint32_t& valid) {
+    const int32_t first = range_.begin + tile_ * kTileTokens;
+    if (first < range_.end) {
+      const Source<Format> source =
+          find_token<Format>(a_, range_, first + kGroupTokens * group_ + lane_, lane_ < kGroupTokens ? index_ : -1);
+      valid = __ballot_sync(~0U, source.row != nullptr);
+      index_ = load(tile_ + 1);
+      const int stage = tile_ % Layout::kStages;
+      uint8_t* rows = shared_ + Layout::kRows + stage * Layout::kRowsBytes + kGroupTokens * group_ * Format::kRowStride;
+      uint8_t* scales =
+          shared_ + Layout::kScales + stage * Layout::kScalesBytes + kGroupTokens * group_ * Format::kScaleBytes;
+      if (__all_sync(~0U, source.aligned)) {
+        copy(source, rows, scales);
+      } else if (lane_ < kGroupTokens) {
+        copy_bytes(rows + lane_ * Format::kRowStride, source.row, Format::kRowBytes);
+        copy_bytes(scales + lane_ * Format::kScaleBytes, source.scales, Format::kScaleBytes);
+      }
+    }
+    ++tile_;
+  }
+
+ private:
+  __device__ __forceinline__ int32_t load(int32_t tile) const {
+    if (lane_ >= kGroupTokens) return -1;
+    return load_index<Format>(a_, place_, range_, range_.begin + tile * kTileTokens + kGroupTokens * group_ + lane_);
+  }
+
+  // kTimes pieces of kLanes * 16 bytes, 128 bytes apart, of each token; 32 / kLanes tokens at a time.
+  template <int kLanes, int kTimes>
+  __device__ __forceinline__ void copy_pieces(const uint8_t* row, uint8_t* rows, int offset) const {
+    constexpr int kAtOnce = 32 / kLanes;
+    const int mine = offset + 16 * (lane_ % kLanes);
+#pragma unroll
+    for (int first = 0; first < kGroupTokens; first += kAtOnce) {
+      const int token = first + lane_ / kLanes;
+      const uint8_t* from = shuffle_pointer(row, token % 32);
+      const bool zero = from == nullptr;
+      from = zero ? a_.main.pool.base : from + mine;
+      const uint32_t to = smem_address(rows + token * Format::kRowStride + mine);
+      if (kAtOnce > kGroupTokens && token >= kGroupTokens) break;
+#pragma unroll
+      for (int i = 0; i < kTimes; ++i) copy_async_16(to + 128 * i, from + 128 * i, zero);
+    }
+  }
+
+  __device__ __forceinline__ void copy(const Source<Format>& source, uint8_t* rows, uint8_t* scales) const {
+    constexpr int kHalf = Format::kSecondHalf;                      // the first half ends here
+    constexpr int kMore = Format::kRowBytes - Format::kSecondPart;  // of the second half, behind the scales
+    static_assert(kHalf % 128 == 0);
+    copy_pieces<8, kHalf / 128>(source.row, rows, half_ == 0 ? 0 : kHalf);
+    if (half_ == 1 && kMore > 0) {
+      if constexpr (kMore >= 128) copy_pieces<8, kMore / 128>(source.row, rows, Format::kSecondPart);
+      if constexpr (kMore % 128 != 0)
+        copy_pieces<kMore % 128 / 16, 1>(source.row, rows, Format::kRowBytes - kMore % 128);
+    }
+    if (lane_ < kGroupTokens) {
+      const bool zero = source.row == nullptr;
+      if constexpr (Format::kInnerScales >= 0) {
+        copy_async_16(smem_address(rows + lane_ * Format::kRowStride + Format::kInnerScales),
+                      zero ? a_.main.pool.base : source.row + Format::kInnerScales, zero);
+      }
+      if constexpr (Format::kScaleBytes > 0) {
+        const uint8_t* from = zero ? a_.main.pool.base : source.scales;
+        const uint32_t to = smem_address(scales + lane_ * Format::kScaleBytes);
+        if constexpr (Format::kScaleBytes == 8) copy_async_8(to, from, zero);
+        if constexpr (Format::kScaleBytes >= 16) copy_async_16(to, from, zero);
+        if constexpr (Format::kScaleBytes == 32) copy_async_16(to + 16, from + 16, zero);
+      }
+    }
+  }
+
+  const DecodeArguments& a_;
+  const Place& place_;
+  const TokenRange& range_;
+  uint8_t* shared_;
+  const int lane_, group_, half_;
+  int32_t tile_ = 0;
+  int32_t index_;
+};
+
+}  // namespace flashmla::cuda

@@ -1,0 +1,203 @@
+// From accumulators to outputs: alone, or together with the other blocks of the cluster.
+#pragma once
+
+#include "kernels/cuda/decode.cuh"
+
+namespace flashmla::cuda {
+
+constexpr float kLog2E = 1.44269504088896341F;
+
+// The denominator of a head's weights, in units of 2^(maximum - kWeightBits); 0 only if there was no token.
+__device__ __forceinline__ float denominator(const DecodeArguments& a, const Head& head, float maximum, float sum) {
+  if (a.attn_sink == nullptr || !head.real || sum == 0) return sum;
+  return sum + exp2f(a.attn_sink[head.number] * kLog2E - maximum + kWeightBits);
+}
+
+// ln(sum 2^(maximum - kWeightBits)), rounded about once: the sum is brought next to 1 before its logarithm is taken.
+__device__ __forceinline__ float log_sum_exp(float maximum, float sum) {
+  if (sum == 0) return INFINITY;
+  const uint32_t bits = __float_as_uint(sum);
+  const int32_t power = static_cast<int32_t>((bits - 0x3f3504f3U)) >> 23;  // sum = 2^power * [sqrt(1/2), sqrt(2))
+  const float near_one = __uint_as_float(bits - (static_cast<uint32_t>(power) << 23));
+  if (!(sum < INFINITY)) return sum;
+  constexpr float kLn2High = 0.693145751953125F, kLn2Low = 1.42860682030941723e-6F;
+  const float exponent = maximum - kWeightBits + static_cast<float>(power);
+  return fmaf(exponent, kLn2High, fmaf(exponent, kLn2Low, logf(near_one)));
+}
+
+__device__ __forceinline__ void store_bf16x4(const DecodeArguments& a, uint16_t* to, const float4& v) {
+  const uint2 both = {pack_bf16x2(v.x, v.y), pack_bf16x2(v.z, v.w)};
+  if (a.out_aligned) {
+    *reinterpret_cast<uint2*>(to) = both;
+  } else {
+    to[0] = static_cast<uint16_t>(both.x), to[1] = static_cast<uint16_t>(both.x >> 16);
+    to[2] = static_cast<uint16_t>(both.y), to[3] = static_cast<uint16_t>(both.y >> 16);
+  }
+}
+
+__device__ __forceinline__ float4 times(const float4& v, float by) {
+  return {v.x * by, v.y * by, v.z * by, v.w * by};
+}
+
+template <typename Format, int kHeads>
+__device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Place& place, uint8_t* shared,
+                                             Worker<Format, kHeads>& worker, int lane) {
+  using Layout = SharedLayout<Format, kHeads>;
+  uint8_t* partials = shared + Layout::kWeights;  // free by now
+  worker.summarise(partials);
+  const int g = lane >> 2;
+  worker.for_each_result([&](int h, int chunk, const float4& first, const float4& second) {
+    const Head head = head_of<Format>(a, place, h);
+    if (!head.real) return;
+    const auto partial = read<float4>(partials + 16 * h);
+    const float reference = chunk == Format::kBf16Chunk ? partial.y : partial.x;
+    const float sum = denominator(a, head, partial.z, partial.w);
+    const float inverse = partial.w == 0 ? 0 : exp2f(reference - partial.z) / sum;
+    uint16_t* out = a.out + at(a.out_stride, place.b, head) + kChunkDims * chunk;
+    if constexpr (Format::kChunk == Chunk::kHalvesE4m3) {
+      store_bf16x4(a, out + 4 * g, times(first, inverse));
+      store_bf16x4(a, out + 32 + 4 * g, times(second, inverse));
+    } else {
+      store_bf16x4(a, out + 8 * g, times(first, inverse));
+      store_bf16x4(a, out + 8 * g + 4, times(second, inverse));
+    }
+  });
+  for (int h = threadIdx.x; h < kHeads; h += kThreads) {
+    const Head head = head_of<Format>(a, place, h);
+    if (!head.real) continue;
+    const auto partial = read<float4>(partials + 16 * h);
+    a.lse[at(a.lse_stride, place.b, head)] = log_sum_exp(partial.z, partial.w);
+  }
+}
+
+// A block sums up the same part of the result from all blocks of the cluster. Such a part is a number of units; a unit
+// is a chunk for heads 0..3 or 4..7 of every 8. Block r has the units from first_unit[r] to first_unit[r + 1].
+static_assert(kUnits == 2 * kValueChunks);
+
+template <int kHeads>
+constexpr int kUnitBytes = kHeads / 2 * kChunkDims * 4;
+
+// Units of one block, at most.
+__device__ __forceinline__ int most_units(const DecodeArguments& a) {
+  return a.first_unit[1];
+}
+
+// Where the results of all blocks are collected: [source][unit][head of the unit][64] FP32, then a summary of each
+// head, [source][head] {reference of the first chunk, of the last, maximum, sum}.
+template <int kHeads>
+__device__ __forceinline__ int results_bytes(const DecodeArguments& a) {
+  return static_cast<int>(a.splits.divisor) * most_units(a) * kUnitBytes<kHeads>;
+}
+
+// True if the second stage has room for that and no block of the cluster needs it for tokens.
+template <typename Format, int kHeads>
+__device__ __forceinline__ bool results_have_a_place(const DecodeArguments& a, const TokenRange& range) {
+  const int bytes = results_bytes<kHeads>(a) + static_cast<int>(a.splits.divisor) * kHeads * 16;
+  return range.each <= kTileTokens && bytes <= SharedLayout<Format, kHeads>::kRowsBytes;
+}
+
+template <typename Format, int kHeads>
+__device__ __forceinline__ uint8_t* exchange(const DecodeArguments& a, const TokenRange& range, uint8_t* shared) {
+  using Layout = SharedLayout<Format, kHeads>;
+  return shared + (results_have_a_place<Format, kHeads>(a, range) ? Layout::kRows + Layout::kRowsBytes : 0);
+}
+
+// One thread, before the cluster's first barrier.
+template <typename Format, int kHeads>
+__device__ __forceinline__ void expect_results(const DecodeArguments& a, uint8_t* shared, int rank) {
+  const uint32_t barrier = smem_address(shared + SharedLayout<Format, kHeads>::kArrived);
+  const int units = a.first_unit[rank + 1] - a.first_unit[rank];
+  barrier_init(barrier, 1);
+  barrier_arrive_expect(barrier, a.splits.divisor * (units * kUnitBytes<kHeads> + kHeads * 16));
+}
+
+template <typename Format, int kHeads>
+__device__ __forceinline__ void send_results(const DecodeArguments& a, const TokenRange& range, uint8_t* shared,
+                                             Worker<Format, kHeads>& worker, int rank, int lane) {
+  using Layout = SharedLayout<Format, kHeads>;
+  const int g = lane >> 2;
+  const int splits = static_cast<int>(a.splits.divisor);
+  const uint32_t results = smem_address(exchange<Format, kHeads>(a, range, shared));
+  const uint32_t summaries = results + results_bytes<kHeads>(a);
+  const uint32_t to_all = results + rank * most_units(a) * kUnitBytes<kHeads>;
+  const uint32_t arrived = smem_address(shared + Layout::kArrived);
+  worker.for_each_result([&](int h, int chunk, const float4& first, const float4& second) {
+    const int unit = 2 * chunk + (h >> 2 & 1);
+    const int owner = unit * splits / kUnits;
+    const int head = h / 8 * 4 + (h & 3);
+    const int place = (unit - a.first_unit[owner]) * kUnitBytes<kHeads> + head * kChunkDims * 4;
+    const uint32_t to = map_to_rank(to_all + place, owner);
+    const uint32_t barrier = map_to_rank(arrived, owner);
+    if constexpr (Format::kChunk == Chunk::kHalvesE4m3) {
+      store_cluster_f4(to + 16 * g, first, barrier);
+      store_cluster_f4(to + 128 + 16 * g, second, barrier);
+    } else {
+      store_cluster_f4(to + 32 * g, first, barrier);
+      store_cluster_f4(to + 32 * g + 16, second, barrier);
+    }
+  });
+  uint8_t* mine = shared + Layout::kWeights;  // free by now
+  worker.summarise(mine);
+  for (int i = threadIdx.x; i < kHeads * splits; i += kThreads) {
+    const int to = i / kHeads;
+    const int head = i % kHeads;
+    store_cluster_f4(map_to_rank(summaries + 16 * (kHeads * rank + head), to), read<float4>(mine + 16 * head),
+                     map_to_rank(arrived, to));
+  }
+}
+
+// Sums up this block's units.
+template <typename Format, int kHeads>
+__device__ __forceinline__ void merge_results(const DecodeArguments& a, const Place& place, const TokenRange& range,
+                                              uint8_t* shared, int rank) {
+  using Layout = SharedLayout<Format, kHeads>;
+  const int splits = static_cast<int>(a.splits.divisor);
+  const uint8_t* results = exchange<Format, kHeads>(a, range, shared);
+  const uint8_t* partials = results + results_bytes<kHeads>(a);
+  const int first = a.first_unit[rank];
+  const int own_units = a.first_unit[rank + 1] - first;
+  const int stride = most_units(a) * kUnitBytes<kHeads>;
+  constexpr int kItems = kHeads / 2 * (kChunkDims / 4);  // of 4 dimensions, in one unit
+  barrier_wait_cluster(smem_address(shared + Layout::kArrived), 0);
+  for (int i = threadIdx.x; i < own_units * kItems; i += kThreads) {
+    const int unit = first + i / kItems;
+    const int quad = i % (kChunkDims / 4);
+    const int index = i % kItems / (kChunkDims / 4);  // of the unit's heads
+    const int h = index / 4 * 8 + (unit & 1) * 4 + index % 4;
+    const Head head = head_of<Format>(a, place, h);
+    if (!head.real) continue;
+    const int chunk = unit / 2;
+    // {reference, maximum, sum} of all sources; absent ones weigh nothing.
+    float reference[kMaxSplits], maximum[kMaxSplits], weight[kMaxSplits];
+    float largest = kNoMaximum;
+#pragma unroll
+    for (int s = 0; s < kMaxSplits; ++s) {
+      float4 partial = {kNoMaximum, kNoMaximum, kNoMaximum, 0};
+      if (s < splits) partial = read<float4>(partials + 16 * (s * kHeads + h));
+      reference[s] = chunk == Format::kBf16Chunk ? partial.y : partial.x;
+      maximum[s] = partial.z;
+      weight[s] = partial.w;
+      largest = fmaxf(largest, maximum[s]);
+    }
+    float sum = 0;
+#pragma unroll
+    for (int s = 0; s < kMaxSplits; ++s) sum = fmaf(weight[s], exp2_fast(maximum[s] - largest), sum);
+    const float inverse = 1 / denominator(a, head, largest, sum);
+    float4 total = {0, 0, 0, 0};
+#pragma unroll
+    for (int s = 0; s < kMaxSplits; ++s) {
+      if (s >= splits) break;
+      const float share = weight[s] == 0 ? 0 : exp2f(reference[s] - largest) * inverse;
+      const auto part =
+          read<float4>(results + s * stride + (unit - first) * kUnitBytes<kHeads> + index * kChunkDims * 4 + 16 * quad);
+      total.x = fmaf(part.x, share, total.x);
+      total.y = fmaf(part.y, share, total.y);
+      total.z = fmaf(part.z, share, total.z);
+      total.w = fmaf(part.w, share, total.w);
+    }
+    store_bf16x4(a, a.out + at(a.out_stride, place.b, head) + kChunkDims * chunk + 4 * quad, total);
+    if (chunk == 0 && quad == 0) a.lse[at(a.lse_stride, place.b, head)] = log_sum_exp(largest, sum);
+  }
+}
+
+}  // namespace flashmla::cuda

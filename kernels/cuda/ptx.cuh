@@ -1,0 +1,194 @@
+// The PTX instructions that CUDA C++ has no names for. Addresses of shared memory are 32-bit (`smem_address()`).
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace flashmla::cuda {
+
+__device__ __forceinline__ uint32_t smem_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// --- shared memory: stores (loads are plain C++, which the compiler may schedule)
+// -------------------------------------
+
+// Stores two 8x8 tiles of 16-bit values transposed: lane i < 16 gives the address of a row of 16 bytes, that is of
+// column i % 8 of tile i / 8.
+__device__ __forceinline__ void store_matrix_transposed(uint32_t address, uint32_t tile0, uint32_t tile1) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(tile0), "r"(tile1)
+               : "memory");
+}
+
+// --- copies to shared memory -----------------------------------------------------------------------------------------
+
+// Copies 16 bytes past the L1 cache, or zeroes them. Both addresses are 16-byte aligned.
+__device__ __forceinline__ void copy_async_16(uint32_t to, const void* from, bool zero) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(zero ? 0 : 16) : "memory");
+}
+
+__device__ __forceinline__ void copy_async_8(uint32_t to, const void* from, bool zero) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(zero ? 0 : 8) : "memory");
+}
+
+__device__ __forceinline__ void copy_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits until at most the latest `kPending` committed groups of this thread are still on their way.
+template <int kPending>
+__device__ __forceinline__ void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// --- barriers --------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t count) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+// Waits for the end of the phase of this parity; what other blocks of the cluster stored before is then visible.
+__device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred done;\n\t"
+      "wait:\n\t"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
+      "@done bra finished;\n\t"
+      "bra wait;\n\t"
+      "finished:\n\t"
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// A barrier among `threads` threads of the block.
+__device__ __forceinline__ void named_barrier(uint32_t id, uint32_t threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Counts this thread in without waiting.
+__device__ __forceinline__ void named_barrier_arrive(uint32_t id, uint32_t threads) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// --- clusters --------------------------------------------------------------------------------------------------------
+
+// The place of the block in its cluster, and of the cluster in the grid; 0 and blockIdx.x without clusters.
+__device__ __forceinline__ int cluster_rank() {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+
+__device__ __forceinline__ int cluster_index() {
+  uint32_t index;
+  asm("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+  return static_cast<int>(index);
+}
+
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// The address of the same place in the shared memory of block `rank`.
+__device__ __forceinline__ uint32_t map_to_rank(uint32_t address, uint32_t rank) {
+  uint32_t remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+// Stores to another block's shared memory and counts 16 bytes on that block's barrier.
+__device__ __forceinline__ void store_cluster_f4(uint32_t address, float4 value, uint32_t barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(barrier)
+      : "memory");
+}
+
+// --- arithmetic ------------------------------------------------------------------------------------------------------
+
+// d += a b; a: 16x16, b: 16x8 of F16, d: 16x8 of FP32.
+__device__ __forceinline__ void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Two E4M3 (the low 16 bits of `pair`) to two F16, exactly.
+__device__ __forceinline__ uint32_t e4m3x2_to_f16x2(uint32_t pair) {
+  uint32_t value;
+  asm("{\n\t"
+      ".reg .b16 low, high;\n\t"
+      "mov.b32 {low, high}, %1;\n\t"
+      "cvt.rn.f16x2.e4m3x2 %0, low;\n\t"
+      "}"
+      : "=r"(value)
+      : "r"(pair));
+  return value;
+}
+
+// The same of the high 16 bits.
+__device__ __forceinline__ uint32_t e4m3x2_high_to_f16x2(uint32_t pair) {
+  uint32_t value;
+  asm("{\n\t"
+      ".reg .b16 low, high;\n\t"
+      "mov.b32 {low, high}, %1;\n\t"
+      "cvt.rn.f16x2.e4m3x2 %0, high;\n\t"
+      "}"
+      : "=r"(value)
+      : "r"(pair));
+  return value;
+}
+
+// {low, high} rounded to F16, and to BF16.
+__device__ __forceinline__ uint32_t pack_f16x2(float low, float high) {
+  uint32_t value;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(value) : "f"(high), "f"(low));
+  return value;
+}
+
+__device__ __forceinline__ uint32_t pack_bf16x2(float low, float high) {
+  uint32_t value;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(value) : "f"(high), "f"(low));
+  return value;
+}
+
+__device__ __forceinline__ uint32_t multiply_f16x2(uint32_t a, uint32_t b) {
+  uint32_t value;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(value) : "r"(a), "r"(b));
+  return value;
+}
+
+__device__ __forceinline__ uint32_t multiply_bf16x2(uint32_t a, uint32_t b) {
+  uint32_t value;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(value) : "r"(a), "r"(b), "r"(0x80008000U));
+  return value;
+}
+
+// 2^x to about 2 units in the last place; 0 below 2^-126; exact for whole x.
+__device__ __forceinline__ float exp2_fast(float x) {
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+
+}  // namespace flashmla::cuda

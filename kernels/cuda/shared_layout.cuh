@@ -1,0 +1,57 @@
+// Where everything lies in a block's shared memory.
+#pragma once
+
+#include "kernels/cuda/arguments.h"
+#include "kernels/cuda/record.cuh"
+
+namespace flashmla::cuda {
+
+// A block has 8 warps. Two warps share a group of tokens in QK^T: up to 16 heads each takes a half of the chunks and
+// they exchange their sums; beyond, each takes a half of the heads.
+constexpr int kWarps = 8;
+constexpr int kThreads = 32 * kWarps;
+
+template <int kHeads>
+constexpr bool kHalvesChunks = kHeads <= 16;
+
+// kHeads: heads of a block.
+template <typename Format, int kHeads>
+struct SharedLayout {
+  static constexpr int kStages = Format::kStages;
+  static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
+  // Rows of queries: 16 bytes (mod 128) apart, 64 where a thread reads 16 bytes of a row at a time.
+  static constexpr int kQueryStride = 2 * kQueryDims + (Format::kChunk == Chunk::kHalvesE4m3 ? 64 : 16);
+  static constexpr bool kHasBf16Values = kAllBf16<Format> || (Format::kBf16Chunk >= 0 && Format::kBf16Chunk < 8);
+  static constexpr int kWeightBytes = kGroups * kHeads * 2 * kGroupTokens;  // of one buffer
+
+  static constexpr int kRows = 0;  // [stage][token] raw records
+  static constexpr int kRowsBytes = kTileTokens * Format::kRowStride;
+  static constexpr int kQuery = kRows + kStages * kRowsBytes;            // [head] F16, BF16 in a BF16 chunk
+  static constexpr int kExchangeBytes = kQuery + kHeads * kQueryStride;  // all up to here is free at the end
+  static constexpr int kScales = kExchangeBytes;                         // [stage][token] raw scales
+  static constexpr int kScalesBytes = kTileTokens * Format::kScaleBytes;
+  static constexpr int kWeights = kScales + kStages * kScalesBytes;  // [2][group][head][row] F16
+  static constexpr int kWeightsHigh = kWeights + (kAllBf16<Format> ? 0 : 2 * kWeightBytes);   // the same in BF16
+  static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? 2 * kWeightBytes : 0);  // and what it lacks
+  static constexpr int kWeightScales_ = kWeightsLow + (kHasBf16Values ? 2 * kWeightBytes : 0);
+  static constexpr int kWeightScalesBytes = kGroups * kWeightScales<Format> * 2 * kGroupTokens;
+  static constexpr int kMaxima = kWeightScales_ + 2 * kWeightScalesBytes;  // [2][head][group] FP32
+  static constexpr int kMaximaBytes = kHeads * kGroups * 4;
+  static constexpr int kScaleMaxima = kMaxima + 2 * kMaximaBytes;  // [2][group] FP32, 16 bytes between
+  static constexpr int kFactors = kScaleMaxima + 2 * kGroups * 4;  // [head] 2 x FP32
+  // While there are tokens: scores of the second half of the chunks, [group][8 heads][lane] 4 x FP32. After that
+  // [group][head] 2 x FP32.
+  static constexpr int kScores = kFactors + kHeads * 8;
+  static constexpr int kScoresBytes = kHalvesChunks<kHeads> ? kGroups * (kHeads / 8) * 32 * 16 : 0;
+  static constexpr int kSums = kScores;
+  static constexpr int kSumsBytes = kGroups * kHeads * 8;
+  static constexpr int kArrived = kScores + (kScoresBytes > kSumsBytes ? kScoresBytes : kSumsBytes);  // a barrier
+  static constexpr int kBytes = kArrived + 8;
+
+  static_assert(kQuery % 16 == 0 && kScales % 16 == 0 && kWeights % 16 == 0 && kMaxima % 16 == 0 && kArrived % 8 == 0);
+  static_assert(kHeads * kValueChunks * kChunkDims * 4 <= kExchangeBytes,
+                "merging happens where rows and queries were");
+  static_assert(kBytes <= 227 * 1024);
+};
+
+}  // namespace flashmla::cuda
