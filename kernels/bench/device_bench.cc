@@ -41,14 +41,14 @@ std::unique_ptr<Candidate> Candidate::open(const std::string& path, std::string&
   if (candidate->library_ == nullptr) return nullptr;
   candidate->context_ = std::make_unique<gate::Context>(*candidate->library_, 0);
   if (candidate->context_->ok()) return candidate;
-  error = "it cannot create a context on this device";
+  error = std::string("it creates no context on this device: ") +
+          candidate->library_->functions().status_text(candidate->context_->creation_status());
   return nullptr;
 }
 
 Status Candidate::as_status(flashmla_status status) const {
   if (status == FLASHMLA_OK) return {};
-  const gate::Functions& f = library_->functions();
-  return Status::failure(std::string(f.status_text(status)) + ": " + f.error_message(context_->get()));
+  return Status::failure(context_->failure(status));
 }
 
 Status Candidate::sparse(const flashmla_sparse_decode_params& params) const {
