@@ -56,6 +56,18 @@ Result<ReadKernels> ReadKernels::load(const device::Device& device, const std::s
   return kernels;
 }
 
+Status ReadKernels::touch(const device::Stream& stream) const {
+  const device::Buffer nothing;
+  uint64_t bytes = 0;
+  Status status;
+  for (const int32_t unroll : {1, 2, 4, 8}) {
+    if (status) status = read({.unroll = unroll}, {}, stream);
+  }
+  if (status) status = read_linear(nothing, 1, stream, bytes);
+  if (status) status = empty(1, 32, stream);
+  return status ? stream.synchronize() : status;
+}
+
 Status ReadKernels::read(const ReadGrid& grid, const ReadArguments& arguments, const device::Stream& stream) const {
   const uint64_t total = pieces(arguments);
   if (total > std::numeric_limits<uint32_t>::max() / 2) return Status::failure("too many pieces for a plain read");
