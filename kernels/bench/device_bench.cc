@@ -1,6 +1,7 @@
 #include "kernels/bench/device_bench.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace flashmla::bench {
 
@@ -39,16 +40,20 @@ std::unique_ptr<Candidate> Candidate::open(const std::string& path, std::string&
   auto candidate = std::make_unique<Candidate>();
   candidate->library_ = gate::Library::open(path, error);
   if (candidate->library_ == nullptr) return nullptr;
+  if (std::strcmp(candidate->library_->build().arch, "cpu") == 0) {
+    error = "it is built for the CPU, which is timed without --library";
+    return nullptr;
+  }
   candidate->context_ = std::make_unique<gate::Context>(*candidate->library_, 0);
   if (candidate->context_->ok()) return candidate;
-  error = "it cannot create a context on this device";
+  error = std::string("it creates no context on this device: ") +
+          candidate->library_->functions().status_text(candidate->context_->creation_status());
   return nullptr;
 }
 
 Status Candidate::as_status(flashmla_status status) const {
   if (status == FLASHMLA_OK) return {};
-  const gate::Functions& f = library_->functions();
-  return Status::failure(std::string(f.status_text(status)) + ": " + f.error_message(context_->get()));
+  return Status::failure(context_->failure(status));
 }
 
 Status Candidate::sparse(const flashmla_sparse_decode_params& params) const {
@@ -87,9 +92,12 @@ std::unique_ptr<DeviceBench> DeviceBench::open(const std::string& plain_read, in
   if (!keep(device::Driver::open(), bench->driver_) || !keep(bench->driver_->device(0), bench->device_)) return nullptr;
   bench->clocks_ = std::make_unique<ClockReader>(bench->device_->info().pci_bus_id);
   if (!keep(Timer::make(*bench->device_), bench->timer_)) return nullptr;
-  if (keep(ReadKernels::load(*bench->device_, plain_read), bench->kernels_)) return bench;
-  error = "\"" + plain_read + "\": " + error;
-  return nullptr;
+  if (!keep(ReadKernels::load(*bench->device_, plain_read), bench->kernels_)) {
+    error = "\"" + plain_read + "\": " + error;
+    return nullptr;
+  }
+  error = bench->kernels_->touch(bench->timer_->stream()).message();
+  return error.empty() ? std::move(bench) : nullptr;
 }
 
 Result<Ceilings> DeviceBench::ceilings() {

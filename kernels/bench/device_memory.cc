@@ -72,35 +72,38 @@ std::vector<uint16_t> random_queries(size_t count, Random& random) {
   return values;
 }
 
-ReadCache read_cache(const CacheKindInfo& kind, const uint8_t* pool, const Buffer& slots, bool dense) {
-  ReadCache cache = {.pool = pool,
-                     .slots = slots.as<const int32_t>(),
-                     .count = static_cast<uint32_t>(slots.bytes() / sizeof(int32_t)),
-                     .page_shift = 6,
-                     .page_stride = static_cast<uint64_t>(kind.page_stride),
-                     .data_bytes = static_cast<uint32_t>(kind.data_bytes),
-                     .scale_bytes = static_cast<uint32_t>(kind.scale_bytes),
-                     .data_pieces = 0,
-                     .scale_pieces = static_cast<uint32_t>(kind.scale_bytes + 15) / 16};
+ReadCache read_cache(const uint8_t* pool, const Buffer& slots) {
+  return {.pool = pool,
+          .slots = slots.as<const int32_t>(),
+          .count = static_cast<uint32_t>(slots.bytes() / sizeof(int32_t))};
+}
+
+ReadLayout read_layout(const CacheKindInfo& kind) {
+  ReadLayout layout = {.page_stride = static_cast<uint64_t>(kind.page_stride),
+                       .page_shift = 6,
+                       .data_bytes = static_cast<uint32_t>(kind.data_bytes),
+                       .scale_bytes = static_cast<uint32_t>(kind.scale_bytes),
+                       .data_pieces = 0,
+                       .scale_pieces = static_cast<uint32_t>(kind.scale_bytes + 15) / 16};
   static_assert(kPageSize == 1 << 6);
-  if (dense) {  // a row is a whole page
-    cache.page_shift = 0;
-    cache.data_bytes = static_cast<uint32_t>(kind.page_stride);
+  if (kind.kind == CacheKind::kDense) {  // a row is a whole page
+    layout.page_shift = 0;
+    layout.data_bytes = static_cast<uint32_t>(kind.page_stride);
   }
-  cache.data_pieces = cache.data_bytes / 16;
-  return cache;
+  layout.data_pieces = layout.data_bytes / 16;
+  return layout;
 }
 
 // As piece_address() in plain_read.cu, with the pool at `base`.
-uint32_t fold_cache(const KvPool& pool, const ReadCache& cache, const std::vector<int32_t>& slots, int64_t base) {
+uint32_t fold_cache(const KvPool& pool, const ReadLayout& layout, const std::vector<int32_t>& slots, int64_t base) {
   uint32_t folded = 0;
-  const int64_t page_size = int64_t{1} << cache.page_shift;
+  const int64_t page_size = int64_t{1} << layout.page_shift;
   for (const int32_t slot : slots) {
-    const int64_t page = base + slot / page_size * static_cast<int64_t>(cache.page_stride);
-    const int64_t data = page + slot % page_size * cache.data_bytes;
-    const int64_t scales = page + page_size * cache.data_bytes + slot % page_size * cache.scale_bytes / 16 * 16;
-    for (int64_t i = 0; i < cache.data_pieces; ++i) folded ^= pool.fold(data + 16 * i);
-    for (int64_t i = 0; i < cache.scale_pieces; ++i) folded ^= pool.fold(scales + 16 * i);
+    const int64_t page = base + slot / page_size * static_cast<int64_t>(layout.page_stride);
+    const int64_t data = page + slot % page_size * layout.data_bytes;
+    const int64_t scales = page + page_size * layout.data_bytes + slot % page_size * layout.scale_bytes / 16 * 16;
+    for (int64_t i = 0; i < layout.data_pieces; ++i) folded ^= pool.fold(data + 16 * i);
+    for (int64_t i = 0; i < layout.scale_pieces; ++i) folded ^= pool.fold(scales + 16 * i);
   }
   return folded;
 }
@@ -251,17 +254,17 @@ flashmla_dense_decode_params CallMemory::dense(const KvPool& pool, int64_t set) 
 }
 
 ReadArguments CallMemory::read(const KvPool& pool, int64_t set) const {
-  const CacheKindInfo& kind = info(shape_.kind);
   ReadArguments arguments{};
-  arguments.main = read_cache(kind, pool.at(set_offset(set, false)), main_slots_, shape_.dense());
-  arguments.extra = read_cache(kind, pool.at(set_offset(set, true)), extra_slots_, shape_.dense());
+  arguments.main = read_cache(pool.at(set_offset(set, false)), main_slots_);
+  arguments.extra = read_cache(pool.at(set_offset(set, true)), extra_slots_);
+  arguments.layout = read_layout(info(shape_.kind));
   return arguments;
 }
 
 uint32_t CallMemory::expected_fold(const KvPool& pool, int64_t set) const {
-  const ReadArguments arguments = read(pool, set);
-  return fold_cache(pool, arguments.main, selection_.main.slots, set_offset(set, false)) ^
-         fold_cache(pool, arguments.extra, selection_.extra.slots, set_offset(set, true));
+  const ReadLayout layout = read_layout(info(shape_.kind));
+  return fold_cache(pool, layout, selection_.main.slots, set_offset(set, false)) ^
+         fold_cache(pool, layout, selection_.extra.slots, set_offset(set, true));
 }
 
 Status CallMemory::poison_results() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "kernels/bench/output.h"
@@ -193,6 +194,13 @@ std::string table_row(const TransitionPoint& point, bool with_baseline) {
 std::string summary(const DeviceReport& report) {
   std::string text;
   for (const char section : {'A', 'B', 'F', 'C', 'N'}) text += section_summary(report, section);
+  int lowest = std::numeric_limits<int>::max(), highest = 0;
+  for (const ShapeResult& result : report.shapes) {
+    if (!result.clocks_after) continue;
+    lowest = std::min(lowest, result.clocks_after->sm_mhz);
+    highest = std::max(highest, result.clocks_after->sm_mhz);
+  }
+  if (highest > 0) text += format("SM clock behind the shapes: %d to %d MHz\n", lowest, highest);
   return text;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using flashmla::bench::LinearReadArguments;
 using flashmla::bench::ReadArguments;
-using flashmla::bench::ReadCache;
+using flashmla::bench::ReadLayout;
 using flashmla::bench::RepeatArguments;
 
 // Streams through L1: nothing is read twice by the same multiprocessor but by chance.
@@ -27,22 +27,28 @@ __device__ __forceinline__ uint32_t fold(uint4 value) {
 }
 
 // Where piece `piece` of the row in slot `slot` is.
-__device__ __forceinline__ const uint8_t* piece_address(const ReadCache& cache, int32_t slot, uint32_t piece) {
-  const uint32_t page = static_cast<uint32_t>(slot) >> cache.page_shift;
-  const uint32_t row = static_cast<uint32_t>(slot) & ((1U << cache.page_shift) - 1);
-  const uint32_t in_data = row * cache.data_bytes + piece * 16;
-  const uint32_t scale_row = (cache.data_bytes << cache.page_shift) + row * cache.scale_bytes;
-  const uint32_t in_scales = (scale_row & ~15U) + (piece - cache.data_pieces) * 16;
-  return cache.pool + page * cache.page_stride + (piece < cache.data_pieces ? in_data : in_scales);
+__device__ __forceinline__ const uint8_t* piece_address(const uint8_t* pool, const ReadLayout& layout, int32_t slot,
+                                                        uint32_t piece) {
+  const uint32_t page = static_cast<uint32_t>(slot) >> layout.page_shift;
+  const uint32_t row = static_cast<uint32_t>(slot) & ((1U << layout.page_shift) - 1);
+  const uint32_t in_data = row * layout.data_bytes + piece * 16;
+  const uint32_t scale_row = (layout.data_bytes << layout.page_shift) + row * layout.scale_bytes;
+  const uint32_t in_scales = (scale_row & ~15U) + (piece - layout.data_pieces) * 16;
+  return pool + page * layout.page_stride + (piece < layout.data_pieces ? in_data : in_scales);
 }
 
 // Folds what this thread reads.
 template <int kUnroll>
 __device__ __forceinline__ uint32_t read_rows(const ReadArguments& arguments) {
-  const ReadCache& main = arguments.main;
-  const ReadCache& extra = arguments.extra;
-  const uint32_t pieces = main.data_pieces + main.scale_pieces;
-  const uint32_t rows = main.count + extra.count;
+  const ReadLayout& layout = arguments.layout;
+  const uint32_t main_rows = arguments.main.count;
+  // The two lists as one: row `main_rows` is the first of the extra cache.
+  const int32_t* const main_slots = arguments.main.slots;
+  const int32_t* const extra_slots = arguments.extra.slots - main_rows;
+  const uint8_t* const main_pool = arguments.main.pool;
+  const uint8_t* const extra_pool = arguments.extra.pool;
+  const uint32_t pieces = layout.data_pieces + layout.scale_pieces;
+  const uint32_t rows = main_rows + arguments.extra.count;
   const uint32_t total = rows * pieces;
   // From a thread's piece to its next one is blockDim.x pieces: division is slow, so rows and pieces are stepped.
   const uint32_t step_rows = blockDim.x / pieces;
@@ -54,13 +60,14 @@ __device__ __forceinline__ uint32_t read_rows(const ReadArguments& arguments) {
     uint32_t piece = first - row * pieces;
     int32_t slots[kUnroll];
     uint32_t of_row[kUnroll];
-    bool in_extra[kUnroll];
+    const uint8_t* pool[kUnroll];
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      in_extra[i] = row >= main.count;
+      const bool in_main = row < main_rows;
+      pool[i] = in_main ? main_pool : extra_pool;
       of_row[i] = piece;
       slots[i] = -1;
-      if (row < rows) slots[i] = __ldg(in_extra[i] ? extra.slots + (row - main.count) : main.slots + row);
+      if (row < rows) slots[i] = __ldg((in_main ? main_slots : extra_slots) + row);
       row += step_rows;
       piece += step_pieces;
       if (piece >= pieces) {
@@ -72,7 +79,7 @@ __device__ __forceinline__ uint32_t read_rows(const ReadArguments& arguments) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       values[i] = make_uint4(0, 0, 0, 0);
-      if (slots[i] >= 0) values[i] = load(piece_address(in_extra[i] ? extra : main, slots[i], of_row[i]));
+      if (slots[i] >= 0) values[i] = load(piece_address(pool[i], layout, slots[i], of_row[i]));
     }
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) folded ^= fold(values[i]);

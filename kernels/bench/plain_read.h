@@ -5,23 +5,27 @@
 
 namespace flashmla::bench {
 
-// Rows of a paged pool, chosen by a list of slots (a negative one is skipped), as flashmla_sparse_kv describes them. A
-// dense cache is the same thing with one row a page: its slots are the page numbers of the block table.
+// Rows of a paged pool, chosen by a list of slots (a negative one is skipped), as flashmla_sparse_kv describes them.
 struct ReadCache {
-  const uint8_t* pool;  // 16-byte aligned, as page_stride, data_bytes and the first scale row are
+  const uint8_t* pool;  // 16-byte aligned
   const int32_t* slots;
-  uint32_t count;         // of slots
+  uint32_t count;  // of slots; 0: not used
+};
+
+// Where rows are, the same for both caches. A dense cache is the same thing with one row a page: its slots are the page
+// numbers of the block table.
+struct ReadLayout {
+  uint64_t page_stride;   // bytes, a multiple of 16
   uint32_t page_shift;    // log2 of the rows in a page
-  uint64_t page_stride;   // bytes
-  uint32_t data_bytes;    // per row
-  uint32_t scale_bytes;   // per row, behind all data rows of the page; 0, 8 or a multiple of 16
+  uint32_t data_bytes;    // of a row, a multiple of 16
+  uint32_t scale_bytes;   // of a row, behind all data rows of the page; 0, 8 or a multiple of 16
   uint32_t data_pieces;   // 16-byte loads of a data row
   uint32_t scale_pieces;  // and of a scale row; 8 bytes are read with their neighbours in the same 16
 };
 
 struct ReadArguments {
-  ReadCache main;
-  ReadCache extra;     // count 0: not used. As many pieces a row as main
+  ReadCache main, extra;
+  ReadLayout layout;
   uint32_t* sink;      // one word
   uint32_t sink_when;  // the word is written where a thread's bytes fold to this value
 };

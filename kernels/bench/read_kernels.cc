@@ -32,7 +32,7 @@ std::vector<ReadGrid> read_grids(uint64_t pieces) {
 
 uint64_t pieces(const ReadArguments& arguments) {
   return (uint64_t{arguments.main.count} + arguments.extra.count) *
-         (arguments.main.data_pieces + arguments.main.scale_pieces);
+         (arguments.layout.data_pieces + arguments.layout.scale_pieces);
 }
 
 Result<ReadKernels> ReadKernels::load(const device::Device& device, const std::string& path) {
@@ -54,6 +54,18 @@ Result<ReadKernels> ReadKernels::load(const device::Device& device, const std::s
   if (!sink) return sink.status();
   kernels.sink_ = std::move(*sink);
   return kernels;
+}
+
+Status ReadKernels::touch(const device::Stream& stream) const {
+  const device::Buffer nothing;
+  uint64_t bytes = 0;
+  Status status;
+  for (const int32_t unroll : {1, 2, 4, 8}) {
+    if (status) status = read({.unroll = unroll}, {}, stream);
+  }
+  if (status) status = read_linear(nothing, 1, stream, bytes);
+  if (status) status = empty(1, 32, stream);
+  return status ? stream.synchronize() : status;
 }
 
 Status ReadKernels::read(const ReadGrid& grid, const ReadArguments& arguments, const device::Stream& stream) const {

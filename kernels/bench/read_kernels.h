@@ -30,6 +30,10 @@ class ReadKernels {
   // `path`: the cubin of plain_read.cu for this device.
   static device::Result<ReadKernels> load(const device::Device& device, const std::string& path);
 
+  // Launches each kernel once on nothing: the driver loads a kernel at its first launch, which must not be in a
+  // capture.
+  device::Status touch(const device::Stream& stream) const;
+
   device::Status read(const ReadGrid& grid, const ReadArguments& arguments, const device::Stream& stream) const;
   // Folds all that read() would read into one word, and waits for it.
   device::Result<uint32_t> fold(ReadArguments arguments, const device::Stream& stream) const;

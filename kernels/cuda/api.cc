@@ -1,18 +1,144 @@
 // The C API of the CUDA libraries.
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <new>
 
 #include "flashmla/flashmla.h"
 #include "kernels/api/check.h"
+#include "kernels/api/layout.h"
 #include "kernels/api/variant.h"
+#include "kernels/cuda/call.h"
+#include "kernels/cuda/plan.h"
+
+namespace flashmla::cuda {
+namespace {
+
+constexpr size_t kFamilies = 6;  // four record formats, two dense keys
+
+struct Family {
+  Kernels kernels;
+  std::array<Occupancy, std::tuple_size_v<Kernels>> occupancy;
+};
+
+size_t family_of(const flashmla_sparse_decode_params& params) {
+  return static_cast<size_t>(format_number(params.main));
+}
+
+size_t family_of(const flashmla_dense_decode_params& params) {
+  return params.d_qk == kDenseDimsLong ? 4 : 5;
+}
+
+Work work_of(const flashmla_sparse_decode_params& params) {
+  return {params.batch * params.s_q, params.num_heads,
+          int64_t{params.main.topk} + (params.extra.pool != nullptr ? params.extra.topk : 0)};
+}
+
+Work work_of(const flashmla_dense_decode_params& params) {
+  return {params.batch, params.s_q * params.num_heads, int64_t{params.max_pages} * params.page_size};
+}
+
+// Lets the kernel use the shared memory and the clusters it wants, and asks how many of them run at a time.
+cudaError_t prepare(const Kernel& kernel, Occupancy& occupancy) {
+  cudaError_t error =
+      cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
+  if (error == cudaSuccess) {
+    error = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
+  occupancy = {};
+  for (int32_t splits = 1; error == cudaSuccess && splits <= kMaxSplits; ++splits) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(splits), 1, 1);
+    config.blockDim = dim3(static_cast<unsigned>(kernel.threads), 1, 1);
+    config.dynamicSmemBytes = static_cast<size_t>(kernel.shared_bytes);
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = static_cast<unsigned>(splits);
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    int clusters = 0;
+    error = cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config);
+    occupancy.clusters[static_cast<size_t>(splits)] = clusters;
+  }
+  return error;
+}
+
+// Makes a device current for as long as it lives.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) : device_(device) {
+    error_ = cudaGetDevice(&before_);
+    if (error_ == cudaSuccess && before_ != device_) error_ = cudaSetDevice(device_);
+  }
+  ~CurrentDevice() {
+    if (error_ == cudaSuccess && before_ != device_) cudaSetDevice(before_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+  cudaError_t error() const { return error_; }
+
+ private:
+  int device_;
+  int before_ = 0;
+  cudaError_t error_ = cudaSuccess;
+};
+
+int32_t padded_heads(int32_t heads) {
+  return (heads + kHeadMultiple - 1) / kHeadMultiple * kHeadMultiple;
+}
+
+}  // namespace
+}  // namespace flashmla::cuda
 
 struct flashmla_context {
+  int device = 0;
+  std::array<flashmla::cuda::Family, flashmla::cuda::kFamilies> families{};
   flashmla::ErrorText error;
 };
 
+namespace {
+
+using namespace flashmla;
+using namespace flashmla::cuda;
+
+template <typename Params>
+Plan plan_of(const flashmla_context& context, const Params& params) {
+  const Family& family = context.families[family_of(params)];
+  const Work work = work_of(params);
+  const Kernel& kernel = choose_kernel(family.kernels, work.heads);
+  const auto index = static_cast<size_t>(&kernel - family.kernels.data());
+  // Dense rows have the heads of all query tokens; each token's are padded.
+  const int32_t padded = padded_heads(params.num_heads) * (work.heads / params.num_heads);
+  return make_plan(kernel, family.occupancy[index], work, padded);
+}
+
+template <typename Params>
+flashmla_status decode(flashmla_context& context, const Params& params) {
+  ErrorText& error = context.error;
+  const Plan plan = plan_of(context, params);
+  const flashmla_status status =
+      check_workspace(params.workspace, params.workspace_bytes, plan.workspace_bytes, error);
+  if (status != FLASHMLA_OK) return status;
+  DecodeArguments arguments = make_arguments(params);
+  set_shards(arguments, plan.grid.splits, plan.grid.parts, static_cast<float*>(params.workspace));
+  const CurrentDevice current(context.device);
+  cudaError_t result = current.error();
+  const auto stream = static_cast<cudaStream_t>(params.stream);
+  if (result == cudaSuccess) result = plan.kernel->launch(arguments, plan.grid, stream);
+  if (result == cudaSuccess && plan.grid.parts > 1) {
+    result = combine(arguments, plan.grid.rows, arguments.heads_per_row, stream);
+  }
+  if (result == cudaSuccess) return FLASHMLA_OK;
+  return error.set(FLASHMLA_DEVICE_ERROR, "%s", cudaGetErrorString(result));
+}
+
+}  // namespace
+
 const flashmla_build* flashmla_build_info(void) {
-  static const flashmla_build build = {FLASHMLA_ABI_VERSION, FLASHMLA_ARCH_NAME, flashmla::kVariantName, "",
+  static const flashmla_build build = {FLASHMLA_ABI_VERSION, FLASHMLA_ARCH_NAME, kVariantName, "",
                                        "nvcc " FLASHMLA_NVCC_VERSION};
   return &build;
 }
@@ -20,37 +146,94 @@ const flashmla_build* flashmla_build_info(void) {
 flashmla_status flashmla_context_create(const flashmla_options* options, flashmla_context** context) {
   if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
   *context = nullptr;
+  const int device = options != nullptr ? options->device : 0;
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess) return FLASHMLA_DEVICE_ERROR;
-  if (options != nullptr && (options->device < 0 || options->device >= devices)) return FLASHMLA_INVALID_ARGUMENT;
-  *context = new (std::nothrow) flashmla_context;
-  return *context != nullptr ? FLASHMLA_OK : FLASHMLA_DEVICE_ERROR;
+  if (device < 0 || device >= devices) return FLASHMLA_INVALID_ARGUMENT;
+  auto* made = new (std::nothrow) flashmla_context;
+  if (made == nullptr) return FLASHMLA_DEVICE_ERROR;
+  made->device = device;
+  const CurrentDevice current(device);
+  cudaError_t error = current.error();
+  const std::array<Kernels, kFamilies> kernels = {kernels_v4(),       kernels_v32(),      kernels_v41(),
+                                                  kernels_v41_fp4(), kernels_dense576(), kernels_dense512()};
+  for (size_t i = 0; i < kFamilies; ++i) {
+    Family& family = made->families[i];
+    family.kernels = kernels[i];
+    for (size_t k = 0; k < family.kernels.size() && error == cudaSuccess; ++k) {
+      error = prepare(family.kernels[k], family.occupancy[k]);
+    }
+  }
+  if (error != cudaSuccess) {
+    delete made;
+    return FLASHMLA_DEVICE_ERROR;
+  }
+  *context = made;
+  return FLASHMLA_OK;
 }
 
 void flashmla_context_destroy(flashmla_context* context) {
   delete context;
 }
 
-flashmla_status flashmla_sparse_decode_workspace(flashmla_context*, const flashmla_sparse_decode_params*, size_t*) {
-  return FLASHMLA_UNSUPPORTED;
+flashmla_status flashmla_sparse_decode_workspace(flashmla_context* context, const flashmla_sparse_decode_params* params,
+                                                 size_t* bytes) {
+  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
+  context->error.clear();
+  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
+  if (bytes == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"bytes\" is null");
+  const flashmla_status status = check_sparse_shape(*params, context->error);
+  if (status != FLASHMLA_OK) return status;
+  *bytes = params->batch == 0 ? 0 : plan_of(*context, *params).workspace_bytes;
+  return FLASHMLA_OK;
 }
 
-flashmla_status flashmla_sparse_decode(flashmla_context*, const flashmla_sparse_decode_params*) {
-  return FLASHMLA_UNSUPPORTED;
+flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla_sparse_decode_params* params) {
+  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
+  context->error.clear();
+  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
+  const flashmla_status status = check_sparse_decode(*params, context->error);
+  if (status != FLASHMLA_OK || params->batch == 0) return status;
+  return decode(*context, *params);
 }
 
-flashmla_status flashmla_dense_decode_workspace(flashmla_context*, const flashmla_dense_decode_params*, size_t*) {
-  return FLASHMLA_UNSUPPORTED;
+flashmla_status flashmla_dense_decode_workspace(flashmla_context* context, const flashmla_dense_decode_params* params,
+                                                size_t* bytes) {
+  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
+  context->error.clear();
+  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
+  if (bytes == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"bytes\" is null");
+  const flashmla_status status = check_dense_shape(*params, context->error);
+  if (status != FLASHMLA_OK) return status;
+  *bytes = params->batch == 0 ? 0 : plan_of(*context, *params).workspace_bytes;
+  return FLASHMLA_OK;
 }
 
-flashmla_status flashmla_dense_decode(flashmla_context*, const flashmla_dense_decode_params*) {
-  return FLASHMLA_UNSUPPORTED;
+flashmla_status flashmla_dense_decode(flashmla_context* context, const flashmla_dense_decode_params* params) {
+  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
+  context->error.clear();
+  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
+  const flashmla_status status = check_dense_decode(*params, context->error);
+  if (status != FLASHMLA_OK || params->batch == 0) return status;
+  return decode(*context, *params);
 }
 
 const char* flashmla_error_message(const flashmla_context* context) {
   return context != nullptr ? context->error.text() : "the context is null";
 }
 
-const char* flashmla_status_text(flashmla_status) {
-  return "unsupported";
+const char* flashmla_status_text(flashmla_status status) {
+  switch (status) {
+    case FLASHMLA_OK:
+      return "ok";
+    case FLASHMLA_INVALID_ARGUMENT:
+      return "invalid argument";
+    case FLASHMLA_UNSUPPORTED:
+      return "unsupported";
+    case FLASHMLA_WORKSPACE_TOO_SMALL:
+      return "workspace too small";
+    case FLASHMLA_DEVICE_ERROR:
+      return "device error";
+  }
+  return "unknown status";
 }

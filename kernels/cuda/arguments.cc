@@ -5,6 +5,15 @@
 #include "kernels/api/layout.h"
 
 namespace flashmla::cuda {
+
+void set_shards(DecodeArguments& a, int32_t splits, int32_t parts, float* partial) {
+  a.splits = Divisor::of(splits);
+  a.parts = Divisor::of(parts);
+  a.shards = Divisor::of(splits * parts);
+  a.partial = partial;
+  for (int32_t i = 0; i <= splits; ++i) a.first_unit[i] = static_cast<uint8_t>((kUnits * i + splits - 1) / splits);
+}
+
 namespace {
 
 constexpr double kLog2E = 1.4426950408889634;
@@ -66,21 +75,17 @@ DecodeArguments common(const Params& params) {
   a.q_aligned = rows_aligned(params.q, a.q_stride);
   a.out_aligned = rows_aligned(params.out, a.out_stride);
   a.rows_per_request = Divisor::of(1);
-  set_splits(a, 1);
+  set_shards(a, 1, 1, nullptr);
   return a;
 }
 
 }  // namespace
 
-void set_splits(DecodeArguments& a, int32_t splits) {
-  a.splits = Divisor::of(splits);
-  for (int32_t i = 0; i <= splits; ++i) a.first_unit[i] = static_cast<uint8_t>((kUnits * i + splits - 1) / splits);
-}
-
 DecodeArguments make_arguments(const flashmla_sparse_decode_params& params) {
   DecodeArguments a = common(params);
   a.attn_sink = params.attn_sink;
   a.rows_per_request = Divisor::of(params.s_q);
+  a.heads_per_row = params.num_heads;
   a.main = make_selection(params.main);
   a.extra = make_selection(params.extra);
   return a;
@@ -89,6 +94,7 @@ DecodeArguments make_arguments(const flashmla_sparse_decode_params& params) {
 DecodeArguments make_arguments(const flashmla_dense_decode_params& params) {
   DecodeArguments a = common(params);
   a.causal = params.causal != 0;
+  a.heads_per_row = params.s_q * params.num_heads;
   Pool& pool = a.main.pool;
   pool.base = reinterpret_cast<const uint8_t*>(params.kv);
   pool.page_stride = 2 * params.kv_page_stride;

@@ -5,10 +5,10 @@
 
 namespace flashmla::cuda {
 
-// For a single block per row; the plan may ask for more.
+// For a single block per row, until set_shards().
 DecodeArguments make_arguments(const flashmla_sparse_decode_params& params);
 DecodeArguments make_arguments(const flashmla_dense_decode_params& params);
 
-void set_splits(DecodeArguments& arguments, int32_t splits);
+void set_shards(DecodeArguments& arguments, int32_t splits, int32_t parts, float* partial);
 
 }  // namespace flashmla::cuda

@@ -11,27 +11,44 @@ template <int kTiles>
 using Accumulators = float[4][kTiles][4];
 
 // What the accumulators refer to for heads 8n + g, as the exponent of a power of two, and how a tile changes it.
-template <int kTiles>
+template <int kTiles, int kGroups>
 struct Rescale {
-  float reference[kTiles];
-  float factor[kTiles][kGroups];  // of each group's weights, for heads 8n + g
+  // Many factors do not fit into registers: they are computed again where they are used.
+  static constexpr bool kKeepsFactors = kTiles <= 2;
 
-  __device__ __forceinline__ void update(const uint8_t* maxima, const float4& scale_maxima, int g, int c,
+  float reference[kTiles];
+  float factor[kKeepsFactors ? kTiles : 1][kGroups];  // of each group's weights, for heads 8n + g
+
+  // maxima: [head][group]; scale_maxima: [group], null: no scales.
+  __device__ __forceinline__ void update(const uint8_t* maxima, const uint8_t* scale_maxima, int g, int c,
                                          Accumulators<kTiles>& accumulators) {
+    float scale[kGroups];
+#pragma unroll
+    for (int k = 0; k < kGroups; k += 4) {
+      float4 four = {0, 0, 0, 0};
+      if (scale_maxima != nullptr) four = read<float4>(scale_maxima + 4 * k);
+      scale[k] = four.x, scale[k + 1] = four.y, scale[k + 2] = four.z, scale[k + 3] = four.w;
+    }
     float change[kTiles];
     bool grows = false;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      const auto maximum = read<float4>(maxima + 4 * kGroups * (8 * n + g));
-      const float exponent[kGroups] = {maximum.x + scale_maxima.x, maximum.y + scale_maxima.y,
-                                       maximum.z + scale_maxima.z, maximum.w + scale_maxima.w};
-      const float before = reference[n];
-      const float now = fmaxf(fmaxf(fmaxf(exponent[0], exponent[1]), fmaxf(exponent[2], exponent[3])), before);
-      reference[n] = now;
-      change[n] = before - now;
-      grows |= now > before;
+      float (&exponent)[kGroups] = factor[kKeepsFactors ? n : 0];
+      float now = reference[n];
 #pragma unroll
-      for (int k = 0; k < kGroups; ++k) factor[n][k] = exp2_fast(exponent[k] - now);
+      for (int k = 0; k < kGroups; k += 4) {
+        const auto four = read<float4>(maxima + 4 * (kGroups * (8 * n + g) + k));
+        exponent[k] = four.x + scale[k], exponent[k + 1] = four.y + scale[k + 1];
+        exponent[k + 2] = four.z + scale[k + 2], exponent[k + 3] = four.w + scale[k + 3];
+        now = fmaxf(fmaxf(fmaxf(exponent[k], exponent[k + 1]), fmaxf(exponent[k + 2], exponent[k + 3])), now);
+      }
+      change[n] = reference[n] - now;
+      grows |= now > reference[n];
+      reference[n] = now;
+      if constexpr (kKeepsFactors) {
+#pragma unroll
+        for (int k = 0; k < kGroups; ++k) exponent[k] = exp2_fast(exponent[k] - now);
+      }
     }
     if (!__any_sync(~0U, grows)) return;
 #pragma unroll
@@ -44,6 +61,14 @@ struct Rescale {
         for (int i = 0; i < 4; ++i) accumulators[m][n][i] *= of_heads[i & 1];
       }
     }
+  }
+
+  // After update(), with the same arguments.
+  __device__ __forceinline__ float factor_of(const uint8_t* maxima, const uint8_t* scale_maxima, int g, int n,
+                                             int k) const {
+    if constexpr (kKeepsFactors) return factor[n][k];
+    const float scale = scale_maxima != nullptr ? read<float>(scale_maxima + 4 * k) : 0.0F;
+    return exp2_fast(read<float>(maxima + 4 * (kGroups * (8 * n + g) + k)) + scale - reference[n]);
   }
 };
 
@@ -59,23 +84,21 @@ __device__ __forceinline__ TokenRange token_range(const DecodeArguments& a, int3
     const int32_t extra = a.extra.lengths != nullptr ? min(max(a.extra.lengths[b], 0), a.extra.count) : a.extra.count;
     count = range.main_count + extra;
   }
-  const auto share = static_cast<int32_t>(quotient(count + a.splits.divisor - 1, a.splits));
+  const auto share = static_cast<int32_t>(quotient(count + a.shards.divisor - 1, a.shards));
   range.each = (share + kGroupTokens - 1) / kGroupTokens * kGroupTokens;
   range.begin = min(count, shard * range.each);
   range.end = min(count, range.begin + range.each);
   return range;
 }
 
-// Everything a warp does for the tokens of the block. In QK^T it has a half of the chunks or of the heads for a group
-// of 16 tokens; in PV a chunk of 64 value dimensions, for all tokens and heads.
-template <typename Format, int kHeads>
+// Everything a warp does for the tokens of the block. In QK^T it has a group of 16 tokens, or a half of one; in PV a chunk of 64 value dimensions, for all tokens and heads.
+template <typename Format, int kHeads, int kGroups>
 class Worker {
  public:
-  using Layout = SharedLayout<Format, kHeads>;
-  static constexpr bool kHalves = kHalvesChunks<kHeads>;
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
+  static constexpr bool kHalves = kHalvesChunks<kHeads, kGroups>;
   static constexpr int kTiles = kHeads / 8;                          // of heads, in the value product
-  static constexpr int kScoreTiles = kHalves ? kTiles : kTiles / 2;  // and in the score product of one warp
-  static_assert(kWarps == kValueChunks && kWarps == 2 * kGroups);
+  static constexpr int kScoreTiles = kHeads / 8 / kHeadParts<kHeads, kGroups>;  // and in a warp's score product
 
   __device__ __forceinline__ Worker(const DecodeArguments& a, const Place& place, const TokenRange& range,
                                     uint8_t* shared, int warp, int lane)
@@ -84,13 +107,13 @@ class Worker {
         range_(range),
         shared_(shared),
         fetcher_(a, place, range, shared, warp, lane),
-        warp_(warp),
         lane_(lane),
         g_(lane >> 2),
         c_(lane & 3),
         group_(warp % kGroups),
-        half_(warp / kGroups),
-        first_head_(kHalves ? 0 : half_ * 8 * kScoreTiles) {
+        sharer_(warp / kGroups),
+        first_head_(kHeadParts<kHeads, kGroups> > 1 ? sharer_ * 8 * kScoreTiles : 0),
+        chunk_(warp) {
 #pragma unroll
     for (int n = 0; n < kScoreTiles; ++n) {
       softmax_.maximum[n][0] = softmax_.maximum[n][1] = kNoMaximum;
@@ -118,17 +141,17 @@ class Worker {
   }
 
   __device__ __forceinline__ void run() {
-    const int32_t tiles = (range_.end - range_.begin + kTileTokens - 1) / kTileTokens;
+    const int32_t tiles = (range_.end - range_.begin + Layout::kTileTokens - 1) / Layout::kTileTokens;
 #pragma unroll 1
     for (int32_t tile = 0; tile < tiles; ++tile) {
       const int stage = tile % Layout::kStages;
       copy_async_wait<Layout::kStages - 2>();
-      if constexpr (kHalves) {
-        __syncwarp();
+      if constexpr (kHeadParts<kHeads, kGroups> > 1) {
+        named_barrier(1 + group_, 32 * kSharers<kGroups>);
       } else {
-        named_barrier(1 + group_, 64);
+        __syncwarp();
       }
-      score(stage, tile & 1, range_.begin + tile * kTileTokens, valid_[0]);
+      score(stage, tile & 1, range_.begin + tile * Layout::kTileTokens, valid_[0]);
 #pragma unroll
       for (int i = 0; i + 2 < Layout::kStages; ++i) valid_[i] = valid_[i + 1];
       __syncthreads();
@@ -142,7 +165,7 @@ class Worker {
   // Of every head: {reference of the first chunk, of the last, maximum, sum}; to `to`[head].
   __device__ __forceinline__ void summarise(uint8_t* to) {
     uint8_t* sums = shared_ + Layout::kSums;  // [group][head]
-    if (!kHalves || half_ == 0) {
+    if (!kHalves || sharer_ == 0) {
 #pragma unroll
       for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
@@ -158,9 +181,11 @@ class Worker {
     }
     __syncthreads();
     // Chunks of one kind have the same references; a BF16 chunk is the last.
-    if (c_ == 0 && (warp_ == 0 || warp_ == kWarps - 1)) {
+    if (c_ == 0 && (chunk_ == 0 || chunk_ == kValueChunks - 1)) {
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) write(to + 16 * (8 * n + g_) + (warp_ == 0 ? 0 : 4), rescale_.reference[n]);
+      for (int n = 0; n < kTiles; ++n) {
+        write(to + 16 * (8 * n + g_) + (chunk_ == 0 ? 0 : 4), rescale_.reference[n]);
+      }
     }
     for (int head = threadIdx.x; head < kHeads; head += kThreads) {
       float2 part[kGroups];
@@ -190,7 +215,7 @@ class Worker {
                               accumulators_[1][n][2 + k]};
         const float4 second = {accumulators_[2][n][k], accumulators_[2][n][2 + k], accumulators_[3][n][k],
                                accumulators_[3][n][2 + k]};
-        take(8 * n + 2 * c_ + k, warp_, first, second);
+        take(8 * n + 2 * c_ + k, chunk_, first, second);
       }
     }
   }
@@ -213,9 +238,9 @@ class Worker {
     const uint8_t* query = shared_ + Layout::kQuery + (first_head_ + g_) * Layout::kQueryStride;
     const StoredToken low = token(stage, g_), high = token(stage, g_ + 8);
     if constexpr (kHalves) {
-      score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, half_, scores);
+      score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, sharer_, scores);
       uint8_t* exchange = shared_ + Layout::kScores + group_ * (Layout::kScoresBytes / kGroups) + 16 * lane_;
-      if (half_ == 1) {
+      if (sharer_ == 1) {
         const GroupScales<Format> scales(token(stage, lane_ >> 1), lane_);
         spread_nan(scales.nan_rows, scores);
 #pragma unroll
@@ -236,11 +261,13 @@ class Worker {
         scores[n][3] += other.w;
       }
     } else {
-      score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, 0, scores);
-      score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, 1, scores);
+#pragma unroll
+      for (int second = 0; second < 2; ++second) {
+        score_half<Format, kScoreTiles, Layout::kQueryStride>(low, high, query, c_, second, scores);
+      }
       const GroupScales<Format> scales(token(stage, lane_ >> 1), lane_);
       spread_nan(scales.nan_rows, scores);
-      if (half_ == 0) store_scales(scales, buffer);
+      if (sharer_ == 0) store_scales(scales, buffer);
     }
     weigh(scores, buffer, first, valid);
   }
@@ -318,14 +345,19 @@ class Worker {
 
   // Adds the tile's weighted values to the accumulators.
   __device__ __forceinline__ void accumulate(int stage, int buffer) {
-    const bool bf16 = kAllBf16<Format> || warp_ == Format::kBf16Chunk;
-    const auto scale_maxima = read<float4>(shared_ + Layout::kScaleMaxima + 4 * kGroups * buffer);
-    rescale_.update(shared_ + Layout::kMaxima + buffer * Layout::kMaximaBytes, bf16 ? float4{0, 0, 0, 0} : scale_maxima,
-                    g_, c_, accumulators_);
+    const bool bf16 = kAllBf16<Format> || chunk_ == Format::kBf16Chunk;
+    const uint8_t* maxima = shared_ + Layout::kMaxima + buffer * Layout::kMaximaBytes;
+    const uint8_t* scale_maxima =
+        bf16 || !kHasScales<Format> ? nullptr : shared_ + Layout::kScaleMaxima + 4 * kGroups * buffer;
+    rescale_.update(maxima, scale_maxima, g_, c_, accumulators_);
+    const auto factor = [&](int n, int k) {
+      const float by = rescale_.factor_of(maxima, scale_maxima, g_, n, k);
+      return bf16 ? pack_bf16x2(by, by) : pack_f16x2(by, by);
+    };
     if (bf16) {
-      if constexpr (Layout::kHasBf16Values) accumulate_bf16(stage, buffer);
+      if constexpr (Layout::kHasBf16Values) accumulate_bf16(stage, buffer, factor);
     } else {
-      if constexpr (!kAllBf16<Format>) accumulate_f16(stage, buffer);
+      if constexpr (!kAllBf16<Format>) accumulate_f16(stage, buffer, factor);
     }
   }
 
@@ -334,8 +366,9 @@ class Worker {
            (kGroupTokens * k + 4 * x + ((c_ + 2 * x) & 3)) * Format::kRowStride;
   }
 
-  __device__ __forceinline__ void accumulate_bf16(int stage, int buffer) {
-    const int offset = kAllBf16<Format> ? 128 * warp_ : Format::kBf16Offset;
+  template <typename Factor>
+  __device__ __forceinline__ void accumulate_bf16(int stage, int buffer, Factor factor) {
+    const int offset = kAllBf16<Format> ? 128 * chunk_ : Format::kBf16Offset;
 #pragma unroll
     for (int k = 0; k < kGroups; ++k) {
       const uint8_t* const values[4] = {value_row(stage, k, 0) + offset, value_row(stage, k, 1) + offset,
@@ -347,7 +380,7 @@ class Worker {
       for (int n = 0; n < kTiles; ++n) {
         auto high = read<uint2>(shared_ + Layout::kWeightsHigh + place + n * 8 * 2 * kGroupTokens);
         auto low = read<uint2>(shared_ + Layout::kWeightsLow + place + n * 8 * 2 * kGroupTokens);
-        const uint32_t by = pack_bf16x2(rescale_.factor[n][k], rescale_.factor[n][k]);
+        const uint32_t by = factor(n, k);
         high = {multiply_bf16x2(high.x, by), multiply_bf16x2(high.y, by)};
         low = {multiply_bf16x2(low.x, by), multiply_bf16x2(low.y, by)};
 #pragma unroll
@@ -358,10 +391,11 @@ class Worker {
     }
   }
 
-  __device__ __forceinline__ void accumulate_f16(int stage, int buffer) {
+  template <typename Factor>
+  __device__ __forceinline__ void accumulate_f16(int stage, int buffer, Factor factor) {
     constexpr int kBytes = Format::kChunk == Chunk::kScaledE2m1 ? 32 : 64;
     constexpr int kParts = Format::kChunk == Chunk::kHalvesE4m3 ? 2 : 1;
-    const int offset = kBytes * warp_;
+    const int offset = kBytes * chunk_;
 #pragma unroll
     for (int k = 0; k < kGroups; ++k) {
       const uint8_t* const values[4] = {value_row(stage, k, 0) + offset, value_row(stage, k, 1) + offset,
@@ -370,7 +404,7 @@ class Worker {
       if constexpr (Format::kChunk == Chunk::kScaledE4m3) value_operands_e4m3(values, g_, a);
       if constexpr (Format::kChunk == Chunk::kHalvesE4m3) value_operands_halves(values, g_, a);
       if constexpr (Format::kChunk == Chunk::kScaledE2m1) {
-        const uint8_t* scales = shared_ + Layout::kScales + stage * Layout::kScalesBytes + 4 * warp_ + (g_ >> 1);
+        const uint8_t* scales = shared_ + Layout::kScales + stage * Layout::kScalesBytes + 4 * chunk_ + (g_ >> 1);
         uint8_t scale[4];
 #pragma unroll
         for (int x = 0; x < 4; ++x) {
@@ -381,7 +415,7 @@ class Worker {
       uint2 scale[kParts];
       if constexpr (kHasScales<Format>) {
         const uint8_t* scales = shared_ + Layout::kWeightScales_ + buffer * Layout::kWeightScalesBytes +
-                                k * (Layout::kWeightScalesBytes / kGroups) + kParts * warp_ * 2 * kGroupTokens;
+                                k * (Layout::kWeightScalesBytes / kGroups) + kParts * chunk_ * 2 * kGroupTokens;
 #pragma unroll
         for (int p = 0; p < kParts; ++p) scale[p] = read<uint2>(scales + p * 2 * kGroupTokens + 8 * c_);
       }
@@ -389,7 +423,7 @@ class Worker {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         auto weights = read<uint2>(shared_ + Layout::kWeights + place + n * 8 * 2 * kGroupTokens);
-        const uint32_t by = pack_f16x2(rescale_.factor[n][k], rescale_.factor[n][k]);
+        const uint32_t by = factor(n, k);
         weights = {multiply_f16x2(weights.x, by), multiply_f16x2(weights.y, by)};
 #pragma unroll
         for (int p = 0; p < kParts; ++p) {
@@ -408,12 +442,13 @@ class Worker {
   const Place& place_;
   const TokenRange& range_;
   uint8_t* shared_;
-  Fetcher<Format, kHeads> fetcher_;
+  Fetcher<Format, kHeads, kGroups> fetcher_;
   uint32_t valid_[Layout::kStages - 1] = {};  // tokens of the tiles that are being copied
-  const int warp_, lane_, g_, c_;
-  const int group_, half_, first_head_;
+  const int lane_, g_, c_;
+  const int group_, sharer_, first_head_;  // in QK^T
+  const int chunk_;                        // in PV
   SoftmaxState<kScoreTiles> softmax_;
-  Rescale<kTiles> rescale_;
+  Rescale<kTiles, kGroups> rescale_;
   Accumulators<kTiles> accumulators_;
 };
 

@@ -18,6 +18,7 @@ struct Place {
   int32_t b;
   int32_t token;       // sparse: query token
   int32_t first_head;  // sparse: of the row; dense: of all query tokens of the request
+  int32_t row, part;   // of the parts of the row
 };
 
 __device__ __forceinline__ uint32_t quotient(uint32_t number, const Divisor& by) {
@@ -78,12 +79,12 @@ __device__ __forceinline__ const uint8_t* shuffle_pointer(const uint8_t* pointer
 }
 
 // A warp brings the tokens of its group of each tile into shared memory, one tile ahead of their use; missing tokens
-// become zeros. Of the two warps of a group each copies the half of a row that it multiplies with its queries, and both
+// become zeros. If two warps share a group each copies the half of a row that it multiplies with its queries, and both
 // copy the scales, so that up to 16 heads need no barrier before QK^T.
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 class Fetcher {
  public:
-  using Layout = SharedLayout<Format, kHeads>;
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
 
   __device__ __forceinline__ Fetcher(const DecodeArguments& a, const Place& place, const TokenRange& range,
                                      uint8_t* shared, int warp, int lane)
@@ -93,13 +94,13 @@ class Fetcher {
         shared_(shared),
         lane_(lane),
         group_(warp % kGroups),
-        half_(warp / kGroups) {
+        sharer_(warp / kGroups) {
     index_ = load(0);
   }
 
   // Starts copying the next tile. `valid`: bit t is set if token t of the group is there.
   __device__ __forceinline__ void next(uint32_t& valid) {
-    const int32_t first = range_.begin + tile_ * kTileTokens;
+    const int32_t first = range_.begin + tile_ * Layout::kTileTokens;
     if (first < range_.end) {
       const Source<Format> source =
           find_token<Format>(a_, range_, first + kGroupTokens * group_ + lane_, lane_ < kGroupTokens ? index_ : -1);
@@ -122,7 +123,7 @@ class Fetcher {
  private:
   __device__ __forceinline__ int32_t load(int32_t tile) const {
     if (lane_ >= kGroupTokens) return -1;
-    return load_index<Format>(a_, place_, range_, range_.begin + tile * kTileTokens + kGroupTokens * group_ + lane_);
+    return load_index<Format>(a_, place_, range_, range_.begin + tile * Layout::kTileTokens + kGroupTokens * group_ + lane_);
   }
 
   // kTimes pieces of kLanes * 16 bytes, 128 bytes apart, of each token; 32 / kLanes tokens at a time.
@@ -144,14 +145,19 @@ class Fetcher {
   }
 
   __device__ __forceinline__ void copy(const Source<Format>& source, uint8_t* rows, uint8_t* scales) const {
-    constexpr int kHalf = Format::kSecondHalf;                      // the first half ends here
+    constexpr int kFirst = Format::kSecondHalf;                     // the first half ends here
     constexpr int kMore = Format::kRowBytes - Format::kSecondPart;  // of the second half, behind the scales
-    static_assert(kHalf % 128 == 0);
-    copy_pieces<8, kHalf / 128>(source.row, rows, half_ == 0 ? 0 : kHalf);
-    if (half_ == 1 && kMore > 0) {
+    static_assert(kFirst % 128 == 0);
+    if constexpr (kSharers<kGroups> == 1) {
+      copy_pieces<8, 2 * kFirst / 128>(source.row, rows, 0);
+    } else {
+      copy_pieces<8, kFirst / 128>(source.row, rows, sharer_ == 0 ? 0 : kFirst);
+    }
+    if ((kSharers<kGroups> == 1 || sharer_ == 1) && kMore > 0) {
       if constexpr (kMore >= 128) copy_pieces<8, kMore / 128>(source.row, rows, Format::kSecondPart);
-      if constexpr (kMore % 128 != 0)
+      if constexpr (kMore % 128 != 0) {
         copy_pieces<kMore % 128 / 16, 1>(source.row, rows, Format::kRowBytes - kMore % 128);
+      }
     }
     if (lane_ < kGroupTokens) {
       const bool zero = source.row == nullptr;
@@ -173,7 +179,7 @@ class Fetcher {
   const Place& place_;
   const TokenRange& range_;
   uint8_t* shared_;
-  const int lane_, group_, half_;
+  const int lane_, group_, sharer_;
   int32_t tile_ = 0;
   int32_t index_;
 };

@@ -8,9 +8,9 @@ namespace flashmla::cuda {
 constexpr float kLog2E = 1.44269504088896341F;
 
 // The denominator of a head's weights, in units of 2^(maximum - kWeightBits); 0 only if there was no token.
-__device__ __forceinline__ float denominator(const DecodeArguments& a, const Head& head, float maximum, float sum) {
-  if (a.attn_sink == nullptr || !head.real || sum == 0) return sum;
-  return sum + exp2f(a.attn_sink[head.number] * kLog2E - maximum + kWeightBits);
+__device__ __forceinline__ float denominator(const DecodeArguments& a, int head, float maximum, float sum) {
+  if (a.attn_sink == nullptr || sum == 0) return sum;
+  return sum + exp2f(a.attn_sink[head] * kLog2E - maximum + kWeightBits);
 }
 
 // ln(sum 2^(maximum - kWeightBits)), rounded about once: the sum is brought next to 1 before its logarithm is taken.
@@ -25,9 +25,9 @@ __device__ __forceinline__ float log_sum_exp(float maximum, float sum) {
   return fmaf(exponent, kLn2High, fmaf(exponent, kLn2Low, logf(near_one)));
 }
 
-__device__ __forceinline__ void store_bf16x4(const DecodeArguments& a, uint16_t* to, const float4& v) {
+__device__ __forceinline__ void store_bf16x4(uint16_t* to, const float4& v, bool aligned) {
   const uint2 both = {pack_bf16x2(v.x, v.y), pack_bf16x2(v.z, v.w)};
-  if (a.out_aligned) {
+  if (aligned) {
     *reinterpret_cast<uint2*>(to) = both;
   } else {
     to[0] = static_cast<uint16_t>(both.x), to[1] = static_cast<uint16_t>(both.x >> 16);
@@ -35,14 +35,58 @@ __device__ __forceinline__ void store_bf16x4(const DecodeArguments& a, uint16_t*
   }
 }
 
+// Where the results of a head of this block go: to the caller, or, if other clusters share the row, to `partial`.
+struct Destination {
+  uint16_t* out;
+  float* lse;
+  float* values;   // null: to the caller
+  float2* summary;
+  bool aligned;
+
+  template <typename Format>
+  static __device__ __forceinline__ Destination of(const DecodeArguments& a, const Place& place, const Head& head,
+                                                   int h) {
+    Destination to{a.out + at(a.out_stride, place.b, head), a.lse + at(a.lse_stride, place.b, head), nullptr, nullptr,
+                   a.out_aligned};
+    if (a.parts.divisor > 1) {
+      const int64_t rows = gridDim.x / a.splits.divisor;  // times parts
+      const int64_t index = (int64_t{place.row} * a.parts.divisor + place.part) * a.heads_per_row + place.first_head + h;
+      to.values = a.partial + index * kPartialDims;
+      to.summary = reinterpret_cast<float2*>(a.partial + rows * a.heads_per_row * kPartialDims) + index;
+    }
+    return to;
+  }
+
+  __device__ __forceinline__ void store(int dimension, const float4& v) const {
+    if (values != nullptr) {
+      *reinterpret_cast<float4*>(values + dimension) = v;
+    } else {
+      store_bf16x4(out + dimension, v, aligned);
+    }
+  }
+
+  __device__ __forceinline__ void store_sums(float maximum, float sum) const {
+    if (summary != nullptr) {
+      *summary = {maximum, sum};
+    } else {
+      *lse = log_sum_exp(maximum, sum);
+    }
+  }
+};
+
+// What results are divided by; the sink of a row with several parts joins when they are added up.
+__device__ __forceinline__ float divisor_of(const DecodeArguments& a, const Head& head, float maximum, float sum) {
+  return a.parts.divisor > 1 ? sum : denominator(a, head.number, maximum, sum);
+}
+
 __device__ __forceinline__ float4 times(const float4& v, float by) {
   return {v.x * by, v.y * by, v.z * by, v.w * by};
 }
 
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Place& place, uint8_t* shared,
-                                             Worker<Format, kHeads>& worker, int lane) {
-  using Layout = SharedLayout<Format, kHeads>;
+                                             Worker<Format, kHeads, kGroups>& worker, int lane) {
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
   uint8_t* partials = shared + Layout::kWeights;  // free by now
   worker.summarise(partials);
   const int g = lane >> 2;
@@ -51,22 +95,22 @@ __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Pla
     if (!head.real) return;
     const auto partial = read<float4>(partials + 16 * h);
     const float reference = chunk == Format::kBf16Chunk ? partial.y : partial.x;
-    const float sum = denominator(a, head, partial.z, partial.w);
+    const float sum = divisor_of(a, head, partial.z, partial.w);
     const float inverse = partial.w == 0 ? 0 : exp2f(reference - partial.z) / sum;
-    uint16_t* out = a.out + at(a.out_stride, place.b, head) + kChunkDims * chunk;
+    const auto to = Destination::of<Format>(a, place, head, h);
     if constexpr (Format::kChunk == Chunk::kHalvesE4m3) {
-      store_bf16x4(a, out + 4 * g, times(first, inverse));
-      store_bf16x4(a, out + 32 + 4 * g, times(second, inverse));
+      to.store(kChunkDims * chunk + 4 * g, times(first, inverse));
+      to.store(kChunkDims * chunk + 32 + 4 * g, times(second, inverse));
     } else {
-      store_bf16x4(a, out + 8 * g, times(first, inverse));
-      store_bf16x4(a, out + 8 * g + 4, times(second, inverse));
+      to.store(kChunkDims * chunk + 8 * g, times(first, inverse));
+      to.store(kChunkDims * chunk + 8 * g + 4, times(second, inverse));
     }
   });
   for (int h = threadIdx.x; h < kHeads; h += kThreads) {
     const Head head = head_of<Format>(a, place, h);
     if (!head.real) continue;
     const auto partial = read<float4>(partials + 16 * h);
-    a.lse[at(a.lse_stride, place.b, head)] = log_sum_exp(partial.z, partial.w);
+    Destination::of<Format>(a, place, head, h).store_sums(partial.z, partial.w);
   }
 }
 
@@ -90,34 +134,35 @@ __device__ __forceinline__ int results_bytes(const DecodeArguments& a) {
 }
 
 // True if the second stage has room for that and no block of the cluster needs it for tokens.
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ bool results_have_a_place(const DecodeArguments& a, const TokenRange& range) {
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
   const int bytes = results_bytes<kHeads>(a) + static_cast<int>(a.splits.divisor) * kHeads * 16;
-  return range.each <= kTileTokens && bytes <= SharedLayout<Format, kHeads>::kRowsBytes;
+  return range.each <= Layout::kTileTokens && bytes <= Layout::kRowsBytes;
 }
 
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ uint8_t* exchange(const DecodeArguments& a, const TokenRange& range, uint8_t* shared) {
-  using Layout = SharedLayout<Format, kHeads>;
-  return shared + (results_have_a_place<Format, kHeads>(a, range) ? Layout::kRows + Layout::kRowsBytes : 0);
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
+  return shared + (results_have_a_place<Format, kHeads, kGroups>(a, range) ? Layout::kRows + Layout::kRowsBytes : 0);
 }
 
 // One thread, before the cluster's first barrier.
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ void expect_results(const DecodeArguments& a, uint8_t* shared, int rank) {
-  const uint32_t barrier = smem_address(shared + SharedLayout<Format, kHeads>::kArrived);
+  const uint32_t barrier = smem_address(shared + SharedLayout<Format, kHeads, kGroups>::kArrived);
   const int units = a.first_unit[rank + 1] - a.first_unit[rank];
   barrier_init(barrier, 1);
   barrier_arrive_expect(barrier, a.splits.divisor * (units * kUnitBytes<kHeads> + kHeads * 16));
 }
 
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ void send_results(const DecodeArguments& a, const TokenRange& range, uint8_t* shared,
-                                             Worker<Format, kHeads>& worker, int rank, int lane) {
-  using Layout = SharedLayout<Format, kHeads>;
+                                             Worker<Format, kHeads, kGroups>& worker, int rank, int lane) {
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
   const int g = lane >> 2;
   const int splits = static_cast<int>(a.splits.divisor);
-  const uint32_t results = smem_address(exchange<Format, kHeads>(a, range, shared));
+  const uint32_t results = smem_address(exchange<Format, kHeads, kGroups>(a, range, shared));
   const uint32_t summaries = results + results_bytes<kHeads>(a);
   const uint32_t to_all = results + rank * most_units(a) * kUnitBytes<kHeads>;
   const uint32_t arrived = smem_address(shared + Layout::kArrived);
@@ -147,12 +192,12 @@ __device__ __forceinline__ void send_results(const DecodeArguments& a, const Tok
 }
 
 // Sums up this block's units.
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Place& place, const TokenRange& range,
                                               uint8_t* shared, int rank) {
-  using Layout = SharedLayout<Format, kHeads>;
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
   const int splits = static_cast<int>(a.splits.divisor);
-  const uint8_t* results = exchange<Format, kHeads>(a, range, shared);
+  const uint8_t* results = exchange<Format, kHeads, kGroups>(a, range, shared);
   const uint8_t* partials = results + results_bytes<kHeads>(a);
   const int first = a.first_unit[rank];
   const int own_units = a.first_unit[rank + 1] - first;
@@ -167,36 +212,35 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
     const Head head = head_of<Format>(a, place, h);
     if (!head.real) continue;
     const int chunk = unit / 2;
-    // {reference, maximum, sum} of all sources; absent ones weigh nothing.
-    float reference[kMaxSplits], maximum[kMaxSplits], weight[kMaxSplits];
+    float maximum[kMaxSplits];
     float largest = kNoMaximum;
 #pragma unroll
     for (int s = 0; s < kMaxSplits; ++s) {
-      float4 partial = {kNoMaximum, kNoMaximum, kNoMaximum, 0};
-      if (s < splits) partial = read<float4>(partials + 16 * (s * kHeads + h));
-      reference[s] = chunk == Format::kBf16Chunk ? partial.y : partial.x;
-      maximum[s] = partial.z;
-      weight[s] = partial.w;
+      maximum[s] = s < splits ? read<float>(partials + 16 * (s * kHeads + h) + 8) : kNoMaximum;
       largest = fmaxf(largest, maximum[s]);
     }
     float sum = 0;
 #pragma unroll
-    for (int s = 0; s < kMaxSplits; ++s) sum = fmaf(weight[s], exp2_fast(maximum[s] - largest), sum);
-    const float inverse = 1 / denominator(a, head, largest, sum);
-    float4 total = {0, 0, 0, 0};
-#pragma unroll
     for (int s = 0; s < kMaxSplits; ++s) {
-      if (s >= splits) break;
-      const float share = weight[s] == 0 ? 0 : exp2f(reference[s] - largest) * inverse;
-      const auto part =
-          read<float4>(results + s * stride + (unit - first) * kUnitBytes<kHeads> + index * kChunkDims * 4 + 16 * quad);
+      if (s < splits) sum = fmaf(read<float>(partials + 16 * (s * kHeads + h) + 12), exp2_fast(maximum[s] - largest), sum);
+    }
+    const float inverse = 1 / divisor_of(a, head, largest, sum);
+    float4 total = {0, 0, 0, 0};
+#pragma unroll 4
+    for (int s = 0; s < splits; ++s) {
+      const auto partial = read<float4>(partials + 16 * (s * kHeads + h));
+      const float reference = chunk == Format::kBf16Chunk ? partial.y : partial.x;
+      const float share = partial.w == 0 ? 0 : exp2f(reference - largest) * inverse;
+      const auto part = read<float4>(results + s * stride + (unit - first) * kUnitBytes<kHeads> +
+                                     index * kChunkDims * 4 + 16 * quad);
       total.x = fmaf(part.x, share, total.x);
       total.y = fmaf(part.y, share, total.y);
       total.z = fmaf(part.z, share, total.z);
       total.w = fmaf(part.w, share, total.w);
     }
-    store_bf16x4(a, a.out + at(a.out_stride, place.b, head) + kChunkDims * chunk + 4 * quad, total);
-    if (chunk == 0 && quad == 0) a.lse[at(a.lse_stride, place.b, head)] = log_sum_exp(largest, sum);
+    const auto to = Destination::of<Format>(a, place, head, h);
+    to.store(kChunkDims * chunk + 4 * quad, total);
+    if (chunk == 0 && quad == 0) to.store_sums(largest, sum);
   }
 }
 

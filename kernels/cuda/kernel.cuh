@@ -8,26 +8,28 @@
 
 namespace flashmla::cuda {
 
-template <typename Format, int kHeads>
-__global__ void __launch_bounds__(kThreads, kHeads <= 16 && !kDense<Format> ? 2 : 1)
+template <typename Format, int kHeads, int kGroups>
+__global__ void __launch_bounds__(kThreads, 1)
     decode_kernel(const __grid_constant__ DecodeArguments a) {
-  using Layout = SharedLayout<Format, kHeads>;
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
   extern __shared__ __align__(128) uint8_t shared[];
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int rank = cluster_rank();
-  const int row = cluster_index();
+  const int cluster = cluster_index();
+  const auto row = static_cast<int32_t>(quotient(cluster, a.parts));
+  const int part = cluster - row * static_cast<int32_t>(a.parts.divisor);
   const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
   const Place place = {b, row - b * static_cast<int32_t>(a.rows_per_request.divisor),
-                       static_cast<int32_t>(blockIdx.y) * kHeads};
-  const TokenRange range = token_range<Format>(a, place.b, rank);
+                       static_cast<int32_t>(blockIdx.y) * kHeads, row, part};
+  const TokenRange range = token_range<Format>(a, place.b, part * static_cast<int32_t>(a.splits.divisor) + rank);
   const bool merges = a.splits.divisor > 1;
 
-  QueryLoader<Format, kHeads> queries(a, place, shared, warp, lane);
+  QueryLoader<Format, kHeads, kGroups> queries(a, place, shared, warp, lane);
   queries.start();
-  Worker<Format, kHeads> worker(a, place, range, shared, warp, lane);
+  Worker<Format, kHeads, kGroups> worker(a, place, range, shared, warp, lane);
   if (merges) {
-    if (threadIdx.x == 0) expect_results<Format, kHeads>(a, shared, rank);
+    if (threadIdx.x == 0) expect_results<Format, kHeads, kGroups>(a, shared, rank);
     __syncwarp();
     cluster_arrive();
   }
@@ -41,20 +43,20 @@ __global__ void __launch_bounds__(kThreads, kHeads <= 16 && !kDense<Format> ? 2 
   }
   cluster_wait();
   // Where a block has one tile the others' results go to the place of a second one; else all must be done first.
-  if (!results_have_a_place<Format, kHeads>(a, range)) {
+  if (!results_have_a_place<Format, kHeads, kGroups>(a, range)) {
     cluster_arrive();
     cluster_wait();
   }
   send_results(a, range, shared, worker, rank, lane);
-  merge_results<Format, kHeads>(a, place, range, shared, rank);
+  merge_results<Format, kHeads, kGroups>(a, place, range, shared, rank);
 }
 
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 cudaError_t launch_decode(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(grid.rows * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
+  config.gridDim = dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
   config.blockDim = dim3(kThreads, 1, 1);
-  config.dynamicSmemBytes = SharedLayout<Format, kHeads>::kBytes;
+  config.dynamicSmemBytes = SharedLayout<Format, kHeads, kGroups>::kBytes;
   config.stream = stream;
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -63,25 +65,24 @@ cudaError_t launch_decode(const DecodeArguments& arguments, const Grid& grid, cu
   cluster.val.clusterDim.z = 1;
   config.attrs = &cluster;
   config.numAttrs = grid.splits > 1 ? 1 : 0;
-  return cudaLaunchKernelEx(&config, decode_kernel<Format, kHeads>, arguments);
+  return cudaLaunchKernelEx(&config, decode_kernel<Format, kHeads, kGroups>, arguments);
 }
 
-// Raises the kernel's limits of shared memory and cluster size, once per device.
-template <typename Format, int kHeads>
-cudaError_t prepare_decode() {
-  const auto* kernel = reinterpret_cast<const void*>(&decode_kernel<Format, kHeads>);
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SharedLayout<Format, kHeads>::kBytes);
-  if (error != cudaSuccess) return error;
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+template <typename Format, int kHeads, int kGroups>
+Kernel describe_kernel() {
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
+  Kernel kernel{};
+  kernel.heads = kHeads;
+  kernel.tile_tokens = Layout::kTileTokens;
+  for (int splits = 1; splits <= kMaxSplits; ++splits) {
+    const int units = (kUnits + splits - 1) / splits;
+    if (splits * (units * kUnitBytes<kHeads> + kHeads * 16) <= Layout::kExchangeBytes) kernel.most_splits = splits;
+  }
+  kernel.shared_bytes = Layout::kBytes;
+  kernel.threads = kThreads;
+  kernel.function = reinterpret_cast<const void*>(&decode_kernel<Format, kHeads, kGroups>);
+  kernel.launch = &launch_decode<Format, kHeads, kGroups>;
+  return kernel;
 }
-
-// One definition of the three sizes that a format is built for.
-#define FLASHMLA_KERNELS_OF(Format)                                  \
-  extern const Kernels kernels_##Format = {{                         \
-      {8, &launch_decode<Format, 8>, &prepare_decode<Format, 8>},    \
-      {16, &launch_decode<Format, 16>, &prepare_decode<Format, 16>}, \
-      {64, &launch_decode<Format, 64>, &prepare_decode<Format, 64>}, \
-  }};
 
 }  // namespace flashmla::cuda

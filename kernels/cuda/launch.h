@@ -13,20 +13,32 @@ struct Grid {
   int32_t rows;         // sparse: query tokens of all requests; dense: requests
   int32_t head_blocks;  // blocks that share a row's heads
   int32_t splits;       // blocks of a cluster that share a row's tokens
+  int32_t parts;        // clusters that share a row's tokens; with more than one, combine() follows
 };
 
 struct Kernel {
-  int32_t heads;  // of a block
+  int32_t heads;        // of a block
+  int32_t tile_tokens;  // that a block works on at a time
+  int32_t most_splits;  // its shared memory has room to merge
+  int32_t shared_bytes;
+  int32_t threads;
+  const void* function;
   cudaError_t (*launch)(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
-  cudaError_t (*prepare)();
 };
 
-// Ordered by the number of heads.
-using Kernels = std::array<Kernel, 3>;
+// Ordered by the number of heads; up to 16 there are two, for few and for many tokens in a block.
+using Kernels = std::array<Kernel, 5>;
 
-extern const Kernels kernels_V4;
-extern const Kernels kernels_V32;
-extern const Kernels kernels_V41;
-extern const Kernels kernels_V41Fp4;
+Kernels kernels_v4();
+Kernels kernels_v32();
+Kernels kernels_v41();
+Kernels kernels_v41_fp4();
+Kernels kernels_dense576();
+Kernels kernels_dense512();
+
+// Bytes of the results of `parts` clusters for each row (DecodeArguments::partial).
+size_t partial_bytes(int32_t rows, int32_t heads, int32_t parts);
+// Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens).
+cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream);
 
 }  // namespace flashmla::cuda

@@ -38,10 +38,10 @@ __device__ __forceinline__ float power_of_two(int32_t exponent) {
 // A query times the power of two that brings its largest element to [2^14, 2^15): every element that is not 2^-38 or
 // less of it is then exact in F16. The power comes back in the factor of the head, softmax_scale * log2(e) * 2^-power.
 // BF16 chunks stay BF16. The warps take the heads in turn, kBatch at a time.
-template <typename Format, int kHeads>
+template <typename Format, int kHeads, int kGroups>
 class QueryLoader {
  public:
-  using Layout = SharedLayout<Format, kHeads>;
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
 
   __device__ __forceinline__ QueryLoader(const DecodeArguments& a, const Place& place, uint8_t* shared, int warp,
                                          int lane)
@@ -60,7 +60,7 @@ class QueryLoader {
   }
 
  private:
-  static constexpr int kBatch = kHeads >= 16 ? 2 : 1;
+  static constexpr int kBatch = kHeads >= 2 * kWarps ? 2 : 1;
   static constexpr int kPieces = Layout::kQueryDims / 8;  // of 8 elements
   static constexpr int kPerLane = (kPieces + 31) / 32;
 

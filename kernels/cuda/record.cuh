@@ -1,6 +1,6 @@
 // How each KV format lies in shared memory and becomes MMA operands.
 //
-// A tile is 64 tokens, cut into 4 groups of 16; a chunk is 64 dimensions. Both products have the tokens or the value
+// A tile is 4 or 8 groups of 16 tokens; a chunk is 64 dimensions. Both products have the tokens or the value
 // dimensions on the M side of mma.m16n8k16 and the heads on the N side, so that few heads waste nothing.
 //
 // The order in which a contraction is summed is free, and so is the order of the rows of an operand. It is chosen so
@@ -16,9 +16,7 @@
 
 namespace flashmla::cuda {
 
-constexpr int kTileTokens = 64;
 constexpr int kGroupTokens = 16;
-constexpr int kGroups = kTileTokens / kGroupTokens;
 constexpr int kChunkDims = 64;
 constexpr int kValueChunks = 8;
 
@@ -183,12 +181,12 @@ __device__ __forceinline__ void value_operands_e2m1(const uint8_t* const (&rows)
   for (int pair = 0; pair < 2; ++pair) {
     const uint32_t both = e4m3x2_to_f16x2(scales[2 * pair] | scales[2 * pair + 1] << 8);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {  // dimensions 4 half .. 4 half + 3
-      const uint32_t nibbles = __byte_perm(words[2 * pair], words[2 * pair + 1], half == 0 ? 0x5410 : 0x7632);
+    for (int upper = 0; upper < 2; ++upper) {  // dimensions 4 upper .. 4 upper + 3
+      const uint32_t nibbles = __byte_perm(words[2 * pair], words[2 * pair + 1], upper == 0 ? 0x5410 : 0x7632);
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const uint32_t value = multiply_f16x2(multiply_f16x2(e2m1_pair(nibbles, k), kTwoTo14), both);
-        a[2 * half + (k >> 1)][2 * pair + (k & 1)] = value;
+        a[2 * upper + (k >> 1)][2 * pair + (k & 1)] = value;
       }
     }
   }

@@ -21,33 +21,33 @@ __device__ __forceinline__ float ue8m0(uint32_t word, int byte) {
   return __uint_as_float(__byte_perm(word, 0, 0x4440 | byte) << 23);
 }
 
-// The scales of one token as scores need them, FP32: of chunks 4 `half` .. 4 `half` + 3, for kHalvesE4m3 two of each.
+// The scales of one token as scores need them, FP32: of the chunks of one half of the row, for kHalvesE4m3 two of each.
 template <typename Format>
 struct ScoreScales {
-  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* /*scales*/, int /*half*/) {}
+  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* /*scales*/, int /*part_of_row*/) {}
 };
 
 template <>
 struct ScoreScales<V4> {
   uint32_t word;
-  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* scales, int half)
-      : word(read<uint32_t>(scales + 4 * half)) {}
+  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* scales, int part_of_row)
+      : word(read<uint32_t>(scales + 4 * part_of_row)) {}
   __device__ float operator()(int chunk, int /*part*/) const { return ue8m0(word, chunk); }
 };
 
 template <>
 struct ScoreScales<V32> {
   float2 values;
-  __device__ ScoreScales(const uint8_t* row, const uint8_t* /*scales*/, int half)
-      : values(read<float2>(row + V32::kInnerScales + 8 * half)) {}
+  __device__ ScoreScales(const uint8_t* row, const uint8_t* /*scales*/, int part_of_row)
+      : values(read<float2>(row + V32::kInnerScales + 8 * part_of_row)) {}
   __device__ float operator()(int chunk, int /*part*/) const { return chunk < 2 ? values.x : values.y; }
 };
 
 template <>
 struct ScoreScales<V41> {
   uint2 words;
-  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* scales, int half)
-      : words(read<uint2>(scales + 8 * half)) {}
+  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* scales, int part_of_row)
+      : words(read<uint2>(scales + 8 * part_of_row)) {}
   __device__ float operator()(int chunk, int part) const {
     return ue8m0(chunk < 2 ? words.x : words.y, 2 * (chunk & 1) + part);
   }
@@ -81,16 +81,16 @@ __device__ __forceinline__ QueryOperands query_operands(const uint8_t* query, in
 // row g + 8; not yet scaled by softmax_scale. `query`: the row of head g of the warp's first 8 heads.
 template <typename Format, int kTiles, int kQueryStride>
 __device__ __forceinline__ void score_half(const StoredToken& low, const StoredToken& high, const uint8_t* query, int c,
-                                           int half, float (&scores)[kTiles][4]) {
-  const ScoreScales<Format> scales_low(low.row, low.scales, half), scales_high(high.row, high.scales, half);
-  const uint8_t* row_low = low.row + half * Format::kSecondHalf;
-  const uint8_t* row_high = high.row + half * Format::kSecondHalf;
-  const uint8_t* query_half = query + half * 512;
+                                           int second, float (&scores)[kTiles][4]) {
+  const ScoreScales<Format> scales_low(low.row, low.scales, second), scales_high(high.row, high.scales, second);
+  const uint8_t* row_low = low.row + second * Format::kSecondHalf;
+  const uint8_t* row_high = high.row + second * Format::kSecondHalf;
+  const uint8_t* query_half = query + second * 512;
 #pragma unroll
-  for (int i = 0; i < 5; ++i) {  // chunk 4 half + i
-    if (i == 4 && (half == 0 || Format::kScoreChunks < 9)) break;
+  for (int i = 0; i < 5; ++i) {  // chunk 4 second + i
+    if (i == 4 && (second == 0 || Format::kScoreChunks < 9)) break;
     ScoreOperands a;
-    const bool last = i == Format::kScoreChunks - 5 && half == 1;
+    const bool last = i == Format::kScoreChunks - 5 && second == 1;
     const bool bf16 = kAllBf16<Format> || (Format::kBf16Chunk >= 0 && last);
     if constexpr (kAllBf16<Format>) {
       score_operands_bf16(row_low + 128 * i, row_high + 128 * i, c, a);
@@ -101,8 +101,8 @@ __device__ __forceinline__ void score_half(const StoredToken& low, const StoredT
     } else if constexpr (Format::kChunk == Chunk::kHalvesE4m3) {
       score_operands_halves(row_low + 64 * i, row_high + 64 * i, c, a);
     } else if constexpr (Format::kChunk == Chunk::kScaledE2m1) {
-      score_operands_e2m1(row_low + 32 * i, row_high + 32 * i, c, low.scales[16 * half + 4 * i + c],
-                          high.scales[16 * half + 4 * i + c], a);
+      score_operands_e2m1(row_low + 32 * i, row_high + 32 * i, c, low.scales[16 * second + 4 * i + c],
+                          high.scales[16 * second + 4 * i + c], a);
     }
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
@@ -143,10 +143,10 @@ struct GroupScales {
 
   __device__ __forceinline__ GroupScales(const StoredToken& token, int lane) {
     if constexpr (kHasScales<Format>) {
-      const int half = lane & 1;
+      const int side = lane & 1;
       uint32_t exponent = 0;
       if constexpr (Format::kInnerScales >= 0) {
-        const auto pair = read<float2>(token.row + Format::kInnerScales + 8 * half);
+        const auto pair = read<float2>(token.row + Format::kInnerScales + 8 * side);
         value[0] = value[1] = pair.x;
         value[2] = value[3] = pair.y;
         // The mantissa may double the power.
@@ -154,8 +154,8 @@ struct GroupScales {
       } else {
 #pragma unroll
         for (int i = 0; i < kPerLane / 4; ++i) {
-          uint32_t word = read<uint32_t>(token.scales + kPerLane * half + 4 * i);
-          if (Format::kScaleBytes == 8 && half == 1) word &= 0x00ffffffU;  // the eighth byte is padding
+          uint32_t word = read<uint32_t>(token.scales + kPerLane * side + 4 * i);
+          if (Format::kScaleBytes == 8 && side == 1) word &= 0x00ffffffU;  // the eighth byte is padding
           exponent = max(exponent, max(max(word & 0xff, word >> 8 & 0xff), max(word >> 16 & 0xff, word >> 24)));
 #pragma unroll
           for (int k = 0; k < 4; ++k) value[4 * i + k] = ue8m0(word, k);

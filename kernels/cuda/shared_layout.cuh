@@ -6,18 +6,26 @@
 
 namespace flashmla::cuda {
 
-// A block has 8 warps. Two warps share a group of tokens in QK^T: up to 16 heads each takes a half of the chunks and
-// they exchange their sums; beyond, each takes a half of the heads.
-constexpr int kWarps = 8;
+constexpr int kWarps = 8;  // of a block; in PV each has a chunk
 constexpr int kThreads = 32 * kWarps;
 
-template <int kHeads>
-constexpr bool kHalvesChunks = kHeads <= 16;
+// How the warps share a tile in QK^T.
+//   8 groups                      each warp has a group: the least work per token, where there are many
+//   4 groups, up to 16 heads      two warps have a group and a half of the chunks each, and add up their scores: the
+//                                 shortest way from a token to its weight, where there are few
+//   4 groups, more heads          two warps have a group and a half of the heads each
+template <int kGroups>
+constexpr int kSharers = kWarps / kGroups;  // warps that have the same group
+template <int kHeads, int kGroups>
+constexpr bool kHalvesChunks = kSharers<kGroups> > 1 && kHeads <= 16;
+template <int kHeads, int kGroups>
+constexpr int kHeadParts = kHeads > 16 ? kSharers<kGroups> : 1;
 
-// kHeads: heads of a block.
-template <typename Format, int kHeads>
+// kHeads: heads of a block; kGroups: groups of 16 tokens in a tile.
+template <typename Format, int kHeads, int kGroups>
 struct SharedLayout {
   static constexpr int kStages = Format::kStages;
+  static constexpr int kTileTokens = kGroups * kGroupTokens;
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
   // Rows of queries: 16 bytes (mod 128) apart, 64 where a thread reads 16 bytes of a row at a time.
   static constexpr int kQueryStride = 2 * kQueryDims + (Format::kChunk == Chunk::kHalvesE4m3 ? 64 : 16);
@@ -42,7 +50,7 @@ struct SharedLayout {
   // While there are tokens: scores of the second half of the chunks, [group][8 heads][lane] 4 x FP32. After that
   // [group][head] 2 x FP32.
   static constexpr int kScores = kFactors + kHeads * 8;
-  static constexpr int kScoresBytes = kHalvesChunks<kHeads> ? kGroups * (kHeads / 8) * 32 * 16 : 0;
+  static constexpr int kScoresBytes = kHalvesChunks<kHeads, kGroups> ? kGroups * (kHeads / 8) * 32 * 16 : 0;
   static constexpr int kSums = kScores;
   static constexpr int kSumsBytes = kGroups * kHeads * 8;
   static constexpr int kArrived = kScores + (kScoresBytes > kSumsBytes ? kScoresBytes : kSumsBytes);  // a barrier

@@ -32,6 +32,7 @@ constexpr auto kCodes = std::to_array<std::pair<std::string_view, ExitCode>>({
     {"kernels/", ExitCode::kCouldNotRun},
     {"kernels/gate-failed", ExitCode::kGateFailed},
     {"kernels/unknown-arch", ExitCode::kUsage},
+    {"kernels/bench-usage", ExitCode::kUsage},
     {"judge/", ExitCode::kInvalid},
     {"power/unavailable", ExitCode::kCouldNotRun},
     {"file/unwritable", ExitCode::kCouldNotRun},

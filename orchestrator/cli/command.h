@@ -40,6 +40,7 @@ void add_weights_pin(CLI::App& weights_command, Action& action);     // below `w
 void add_weights_verify(CLI::App& weights_command, Action& action);  // likewise
 void add_weights_agree(CLI::App& weights_command, Action& action);   // likewise
 void add_kernels(CLI::App& app, Action& action);
+void add_kernels_bench(CLI::App& kernels_command, Action& action);  // below `kernels`
 void add_inspect(CLI::App& app, Action& action);
 void add_inspect_sse(CLI::App& inspect_command, Action& action);         // below `inspect`
 void add_inspect_metrics(CLI::App& inspect_command, Action& action);     // likewise

@@ -1,3 +1,5 @@
+#include "orchestrator/cli/kernels.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,14 +11,10 @@
 #include <system_error>
 
 #include "orchestrator/base/file.h"
-#include "orchestrator/cli/command.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/kernels.h"
-#include "orchestrator/gate/arch.h"
 #include "orchestrator/gate/arch_device.h"
-#include "orchestrator/gate/build.h"
 #include "orchestrator/gate/gate.h"
-#include "orchestrator/pipeline/locations.h"
 
 namespace sweep::cli {
 
@@ -28,24 +26,6 @@ struct KernelsOptions {
   bool quick = false;
   uint64_t seed = 1;
 };
-
-diag::Result<gate::Arch> arch_of(const KernelsOptions& options) {
-  if (const auto arch = gate::parse_arch(options.arch)) return *arch;
-  return diag::fail(diag::rule::kernels_unknown_arch, fmt::format("no kernel architecture \"{}\"", options.arch),
-                    "one of cpu, sm_90a, sm_100a, sm_103a");
-}
-
-diag::Result<gate::KernelBuild> build(const Context& context, gate::Arch arch, const pipeline::Locations& locations) {
-  diag::Diagnostics diagnostics;
-  auto built = gate::build_kernels(
-      {.arch = arch, .sources = locations.root / "kernels", .cache = locations.cache},
-      [&](std::string_view text) {
-        if (!context.quiet) context.console.err(fmt::format("{}\n", text));
-      },
-      context.stop, diagnostics);
-  for (const diag::Diagnostic& diagnostic : diagnostics.items()) context.console.report(diagnostic);
-  return built;
-}
 
 std::string build_text(const gate::KernelBuild& made) {
   const gate::ArchInfo& arch = gate::arch_info(made.arch);
@@ -84,9 +64,9 @@ std::string resources_text(const gate::KernelBuild& made) {
 ExitCode run_build(const Context& context, const KernelsOptions& options) {
   const auto locations = pipeline::find_locations(context.root);
   if (!locations) return fail(context, locations.error());
-  const auto arch = arch_of(options);
+  const auto arch = kernel_arch(options.arch);
   if (!arch) return fail(context, arch.error());
-  const auto made = build(context, *arch, *locations);
+  const auto made = find_or_build(context, *arch, *locations);
   if (!made) return fail(context, made.error());
   if (context.console.format() == Format::kJson)
     context.console.out(gate::to_json(*made).dump(2) + "\n");
@@ -98,10 +78,10 @@ ExitCode run_build(const Context& context, const KernelsOptions& options) {
 ExitCode run_gate(const Context& context, const KernelsOptions& options) {
   const auto locations = pipeline::find_locations(context.root);
   if (!locations) return fail(context, locations.error());
-  const auto arch = arch_of(options);
+  const auto arch = kernel_arch(options.arch);
   if (!arch) return fail(context, arch.error());
   if (const auto device = gate::check_device(*arch); !device) return fail(context, device.error());
-  const auto made = build(context, *arch, *locations);
+  const auto made = find_or_build(context, *arch, *locations);
   if (!made) return fail(context, made.error());
   const std::filesystem::path folder = locations->cache / "gate";
   if (const auto done = base::make_directories(folder); !done)
@@ -127,9 +107,28 @@ ExitCode run_gate(const Context& context, const KernelsOptions& options) {
 
 }  // namespace
 
+diag::Result<gate::Arch> kernel_arch(const std::string& name) {
+  if (const auto arch = gate::parse_arch(name)) return *arch;
+  return diag::fail(diag::rule::kernels_unknown_arch, fmt::format("no kernel architecture \"{}\"", name),
+                    "one of cpu, sm_90a, sm_100a, sm_103a");
+}
+
+diag::Result<gate::KernelBuild> find_or_build(const Context& context, gate::Arch arch,
+                                              const pipeline::Locations& locations) {
+  diag::Diagnostics diagnostics;
+  auto built = gate::build_kernels(
+      {.arch = arch, .sources = locations.root / "kernels", .cache = locations.cache},
+      [&](std::string_view text) {
+        if (!context.quiet) context.console.err(fmt::format("{}\n", text));
+      },
+      context.stop, diagnostics);
+  for (const diag::Diagnostic& diagnostic : diagnostics.items()) context.console.report(diagnostic);
+  return built;
+}
+
 void add_kernels(CLI::App& app, Action& action) {
   auto options = std::make_shared<KernelsOptions>();
-  CLI::App* command = app.add_subcommand("kernels", "Build and gate the bundled FlashMLA kernels");
+  CLI::App* command = app.add_subcommand("kernels", "Build, gate and time the bundled FlashMLA kernels");
   command->require_subcommand(1);
   CLI::App* build_command = command->add_subcommand(
       "build",
@@ -151,6 +150,7 @@ void add_kernels(CLI::App& app, Action& action) {
       [options, &action] { action = [options](Context& context) { return run_build(context, *options); }; });
   gate_command->callback(
       [options, &action] { action = [options](Context& context) { return run_gate(context, *options); }; });
+  add_kernels_bench(*command, action);
 }
 
 }  // namespace sweep::cli

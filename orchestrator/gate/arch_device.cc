@@ -19,7 +19,7 @@ diag::Result<diag::Done> check_device(Arch arch) {
   const ArchInfo& info = arch_info(arch);
   return diag::fail(
       diag::rule::kernels_no_gpu,
-      fmt::format("kernels for {} run on {}; this host has no NVIDIA driver, so no GPU to gate them on", info.name,
+      fmt::format("kernels for {} run on {}; this host has no NVIDIA driver, so no GPU to run them on", info.name,
                   info.runs_on),
       fmt::format("run it on such a host; `sweepctl kernels build --arch {}` compiles them without a GPU", info.name));
 }

@@ -152,6 +152,33 @@ TEST_CASE("command line: kernels for a GPU say what this host lacks, with the ex
   CHECK(contains(gate.output, "[kernels/no-gpu]"));
 }
 
+TEST_CASE("command line: kernels bench times the CPU backend and keeps the figures with what was measured") {
+  const SmallCheckout checkout;
+  const std::filesystem::path folder = checkout.root() / "figures";
+  const Ran ran = checkout.sweepctl({"-q", "kernels", "bench", "--shape", "decode", "--out", folder.string()});
+  CAPTURE(ran.output);
+  REQUIRE(ran.code == 0);
+  CHECK(contains(ran.output, "decode "));
+  CHECK(contains(ran.output, "GFLOP/s"));
+  const auto figures = nlohmann::json::parse(base::read_file(folder / "bench.json").value(), nullptr, false);
+  CHECK(figures["mode"] == "cpu");
+  CHECK(figures["shapes"].size() == 1);
+  CHECK(figures["kernels"]["library_sha256"].get<std::string>().size() == 64);
+}
+
+TEST_CASE("command line: kernels bench on a GPU says what this host lacks; options of GPUs are not of the CPU") {
+  const SmallCheckout checkout;
+  const Ran bench = checkout.sweepctl({"kernels", "bench", "--arch", "sm_90a", "--quick"});
+  if (!contains(bench.output, "[kernels/no-gpu]")) SWEEP_SKIP("this host has an NVIDIA driver");
+  CHECK(bench.code == 3);
+  CHECK(checkout.sweepctl({"kernels", "bench", "--quick"}).code == 2);
+  CHECK(checkout.sweepctl({"kernels", "bench", "--arch", "sm_90a", "--section", "A,Q"}).code == 2);
+  CHECK(checkout.sweepctl({"kernels", "bench", "--arch", "sm_90a", "--heads", "0"}).code == 2);
+  const Ran shape = checkout.sweepctl({"-q", "kernels", "bench", "--shape", "nowhere"});
+  CHECK(shape.code == 2);
+  CHECK(contains(shape.output, "there is no shape \"nowhere\""));
+}
+
 TEST_CASE("command line: kernels build is found the second time and reports the same digest") {
   const SmallCheckout checkout;
   const auto first = nlohmann::json::parse(checkout.sweepctl({"-q", "kernels", "build", "--format", "json"}).output);

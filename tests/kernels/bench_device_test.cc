@@ -144,6 +144,12 @@ TEST_CASE("bench without a driver says so, with the status that a retry elsewher
   CHECK(outcome.report.is_discarded());
 }
 
+TEST_CASE("bench on a device refuses the library of the CPU, which would be handed pointers of a device") {
+  const Outcome outcome = Bench().run({"--baseline", FLASHMLA_TEST_LIBRARY});
+  CHECK(outcome.exit == 3);
+  CHECK(contains(outcome.errors, "it is built for the CPU"));
+}
+
 TEST_CASE("bench with a library that cannot be loaded says which") {
   const Outcome outcome = Bench().run({"--baseline", "/nowhere/libflashmla.so"});
   CHECK(outcome.exit == 3);

@@ -278,6 +278,7 @@ TEST_CASE("bench table: figures, floor and upstream on the recorded card") {
   CHECK(contains(summary(report), "times faster than upstream: lowest 2.91 (v4-128+512/h8/sq8/b1)"));
   CHECK(contains(summary(report), "us above the plain read, up to 8 query rows: lowest 3.00"));
   CHECK(contains(summary(report), "C: 0 shapes measured, 1 not"));
+  CHECK(contains(summary(report), "SM clock behind the shapes: 1980 to 1980 MHz"));
 }
 
 TEST_CASE("bench table: on another card upstream's times are shown, ratios to them are not") {

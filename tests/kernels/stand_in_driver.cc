@@ -20,6 +20,7 @@ namespace {
 
 using flashmla::bench::ReadArguments;
 using flashmla::bench::ReadCache;
+using flashmla::bench::ReadLayout;
 using flashmla::bench::RepeatArguments;
 
 constexpr int kSuccess = 0;
@@ -60,17 +61,17 @@ uint32_t fold_16(const uint8_t* address) {
   return words[0] ^ words[1] ^ words[2] ^ words[3];
 }
 
-uint32_t fold(const ReadCache& cache) {
+uint32_t fold(const ReadCache& cache, const ReadLayout& layout) {
   uint32_t folded = 0;
-  const uint64_t page_size = uint64_t{1} << cache.page_shift;
+  const uint64_t page_size = uint64_t{1} << layout.page_shift;
   for (uint32_t n = 0; n < cache.count; ++n) {
     if (cache.slots[n] < 0) continue;
     const auto slot = static_cast<uint64_t>(cache.slots[n]);
-    const uint8_t* page = cache.pool + slot / page_size * cache.page_stride;
+    const uint8_t* page = cache.pool + slot / page_size * layout.page_stride;
     const uint64_t row = slot % page_size;
-    const uint64_t scales = (page_size * cache.data_bytes + row * cache.scale_bytes) / 16 * 16;
-    for (uint64_t i = 0; i < cache.data_pieces; ++i) folded ^= fold_16(page + row * cache.data_bytes + 16 * i);
-    for (uint64_t i = 0; i < cache.scale_pieces; ++i) folded ^= fold_16(page + scales + 16 * i);
+    const uint64_t scales = (page_size * layout.data_bytes + row * layout.scale_bytes) / 16 * 16;
+    for (uint64_t i = 0; i < layout.data_pieces; ++i) folded ^= fold_16(page + row * layout.data_bytes + 16 * i);
+    for (uint64_t i = 0; i < layout.scale_pieces; ++i) folded ^= fold_16(page + scales + 16 * i);
   }
   return folded;
 }
@@ -261,7 +262,7 @@ int cuLaunchKernel(void* function, unsigned grid_x, unsigned, unsigned, unsigned
     g_repeated[address] = {repeat.pieces * 16, {repeat.block, repeat.block + repeat.block_pieces * 16}};
   } else if (name == "flashmla_plain_read_fold") {
     const auto& read = *static_cast<const ReadArguments*>(arguments[0]);
-    const uint32_t folded = fold(read.main) ^ fold(read.extra);
+    const uint32_t folded = fold(read.main, read.layout) ^ fold(read.extra, read.layout);
     *read.sink ^= std::getenv("STAND_IN_WRONG_FOLD") != nullptr ? ~folded : folded;
   }
   return kSuccess;

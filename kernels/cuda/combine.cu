@@ -1,0 +1,60 @@
+// Adds up the results of the clusters that shared a row.
+#include "kernels/cuda/finish.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace flashmla::cuda {
+namespace {
+
+constexpr int kCombineThreads = kPartialDims / 4;
+
+// One block per row and head; `partial` as Destination fills it: [row][part][head][512] FP32, then of the same shape
+// {maximum, sum}.
+__global__ void __launch_bounds__(kCombineThreads)
+    combine_kernel(const __grid_constant__ DecodeArguments a, int32_t rows, int32_t heads) {
+  const auto row = static_cast<int32_t>(blockIdx.x);
+  const auto index = static_cast<int32_t>(blockIdx.y);
+  const auto parts = static_cast<int32_t>(a.parts.divisor);
+  const int64_t first = int64_t{row} * parts * heads + index;
+  const auto* summaries =
+      reinterpret_cast<const float2*>(a.partial + int64_t{rows} * parts * heads * kPartialDims) + first;
+  const auto* values = reinterpret_cast<const float4*>(a.partial + first * kPartialDims) + threadIdx.x;
+  float maximum = kNoMaximum;
+  for (int p = 0; p < parts; ++p) maximum = fmaxf(maximum, summaries[int64_t{p} * heads].x);
+  float sum = 0;
+  float4 total = {0, 0, 0, 0};
+#pragma unroll 4
+  for (int p = 0; p < parts; ++p) {
+    const float2 summary = summaries[int64_t{p} * heads];
+    const float weight = summary.y * exp2_fast(summary.x - maximum);
+    const float4 v = values[int64_t{p} * heads * kCombineThreads];
+    sum += weight;
+    total.x = fmaf(v.x, weight, total.x);
+    total.y = fmaf(v.y, weight, total.y);
+    total.z = fmaf(v.z, weight, total.z);
+    total.w = fmaf(v.w, weight, total.w);
+  }
+  const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
+  // Sparse: a row is a query token; dense: a row has the heads of all query tokens.
+  const int32_t token = heads > a.num_heads ? index / a.num_heads : row - b * static_cast<int32_t>(a.rows_per_request.divisor);
+  const Head head = {true, token, index % a.num_heads};
+  const float inverse = sum == 0 ? 0 : 1 / denominator(a, head.number, maximum, sum);
+  store_bf16x4(a.out + at(a.out_stride, b, head) + 4 * threadIdx.x, times(total, inverse), a.out_aligned);
+  if (threadIdx.x == 0) a.lse[at(a.lse_stride, b, head)] = log_sum_exp(maximum, sum);
+}
+
+}  // namespace
+
+size_t partial_bytes(int32_t rows, int32_t heads, int32_t parts) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(heads) * static_cast<size_t>(parts) *
+         (kPartialDims * sizeof(float) + sizeof(float2));
+}
+
+cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(heads), 1);
+  config.blockDim = dim3(kCombineThreads, 1, 1);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, combine_kernel, arguments, rows, heads);
+}
+
+}  // namespace flashmla::cuda

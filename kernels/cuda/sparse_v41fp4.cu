@@ -1,7 +1,0 @@
-#include "kernels/cuda/kernel.cuh"
-
-namespace flashmla::cuda {
-
-FLASHMLA_KERNELS_OF(V41Fp4)
-
-}  // namespace flashmla::cuda
