@@ -119,7 +119,7 @@ Status KvPool::ensure(const Device& device, const ReadKernels& kernels, const de
   memory_ = Buffer();
   auto block = device.allocate(block_.size());
   if (!block) return block.status();
-  if (const Status copied = block->copy_from(block_.data()); !copied) return copied;
+  if (Status copied = block->copy_from(block_.data()); !copied) return copied;
   // Some more than wanted: a slightly longer shape will follow. Whole pages of every kind are multiples of 16 bytes.
   auto memory = device.allocate((wanted + wanted / 4 + 255) / 256 * 256);
   if (!memory) return memory.status();
@@ -275,8 +275,8 @@ Status CallMemory::poison_results() {
 Status CallMemory::check_results() const {
   std::vector<uint16_t> out(out_.bytes() / sizeof(uint16_t));
   std::vector<float> lse(lse_.bytes() / sizeof(float));
-  if (const Status copied = out_.copy_to(out.data()); !copied) return copied;
-  if (const Status copied = lse_.copy_to(lse.data()); !copied) return copied;
+  if (Status copied = out_.copy_to(out.data()); !copied) return copied;
+  if (Status copied = lse_.copy_to(lse.data()); !copied) return copied;
   constexpr uint16_t kExponent = 0x7f80;
   for (size_t i = 0; i < out.size(); ++i) {
     if ((out[i] & kExponent) != kExponent) continue;

@@ -319,6 +319,21 @@ TEST_CASE("bench JSON: all figures; what was not measured is null") {
   const auto& transition = json["transition"][0];
   CHECK(transition["gain_8"] == 2.0);
   CHECK(transition["gain_8_over_padded64"].is_null());
+  CHECK(transition["upstream_us"].get<double>() == Approx(12.865));
+  CHECK(transition["gain_8_over_upstream"].get<double>() == Approx(12.865 / 4));
+}
+
+TEST_CASE("bench transition: the table has the gains over the same library, the baseline and upstream") {
+  TransitionPoint point = transition_point(1, 4, 8);
+  CHECK(table_row(point, false, true) ==
+        "         1      1    1      4.00      4.00      8.00     2.00     2.00     12.87     3.22     3.22\n");
+  CHECK(contains(table_row(point, false, false), "     12.87        -        -\n"));
+  point.padded_8 = timing(10);
+  point.padded_16 = timing(12);
+  CHECK(contains(table_row(point, true, true), "     10.00     12.00     2.50     3.00     12.87"));
+  point.error = "out of memory";
+  CHECK(contains(table_row(point, true, true), " not measured: out of memory\n"));
+  CHECK(transition_heading(true).size() == table_row(transition_point(1, 4, 8), true, true).size());
 }
 
 TEST_CASE("bench plot: a curve a series, labels on both axes, nothing that runs") {
