@@ -54,6 +54,7 @@ class Buffer {
   // As an argument of the C API: not to be read on the host.
   template <typename T>
   T* as() const {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's own convention
     return reinterpret_cast<T*>(static_cast<uintptr_t>(address()));
   }
   size_t bytes() const { return bytes_; }

@@ -28,8 +28,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Status status) : message_(status.message()) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}                 // NOLINT(google-explicit-constructor)
+  Result(const Status& status) : message_(status.message()) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   explicit operator bool() const { return ok(); }
