@@ -1,4 +1,5 @@
 // The parts of flashmla-bench that need no GPU.
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "kernels/bench/sampling.h"
 #include "kernels/bench/transition_plot.h"
 #include "kernels/bench/upstream.h"
+#include "orchestrator/exec/process.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
 
@@ -376,6 +378,30 @@ TEST_CASE("bench transition: rows from 1 to 1024, at most eight query tokens a r
   }
   CHECK(transition_rows().front() == 1);
   CHECK(transition_rows().back() == 1024);
+}
+
+TEST_CASE("bench kernels: the plain read compiles for each architecture, with all that the benchmark looks for in it") {
+  const sweep::test::TestDir folder;
+  const std::string number = GENERATE(as<std::string>(), "90a", "100a", "103a");
+  const std::string cubin = (folder / "plain_read.cubin").string();
+  const auto status =
+      sweep::exec::run({.argv = {"nvcc", "-cubin", "-std=c++20", "-O3", "-I", FLASHMLA_TEST_SOURCES,
+                                 "-gencode=arch=compute_" + number + ",code=sm_" + number, "-Werror", "all-warnings",
+                                 "-o", cubin, FLASHMLA_TEST_SOURCES "/kernels/bench/plain_read.cu"},
+                        .output = folder / "log"},
+                       std::chrono::minutes(2), {});
+  if (!status) SWEEP_SKIP("no nvcc in PATH");
+  const std::string log = folder.read("log");
+  if (contains(log, "nsupported gpu architecture")) SWEEP_SKIP("this nvcc is older than the architecture");
+  CAPTURE(log);
+  REQUIRE(status->ok());
+  const std::string text = read(cubin);
+  for (const char* name :
+       {"flashmla_plain_read_1", "flashmla_plain_read_2", "flashmla_plain_read_4", "flashmla_plain_read_8",
+        "flashmla_plain_read_fold", "flashmla_linear_read", "flashmla_repeat", "flashmla_empty"}) {
+    CAPTURE(name);
+    CHECK(contains(text, name));
+  }
 }
 
 TEST_CASE("bench options: --library chooses the GPU, without it the CPU is timed") {
