@@ -11,7 +11,7 @@ using device::Status;
 namespace {
 
 constexpr uint64_t kSeed = 7;
-constexpr int64_t kFewestLaunches = 20;
+constexpr int64_t kFewestLaunches = 8;
 constexpr double kShortestGraphUs = 2000;
 constexpr int64_t kMostLaunches = 1500;
 
@@ -148,7 +148,7 @@ Result<Launch> DeviceBench::prepare_call(const Candidate& candidate, CallMemory&
     if (!made) return made.status();
     workspace_ = std::move(*made);
     // A library may ask for cleared counters, but never for a caller that clears them: garbage is what it will get.
-    if (const Status filled = workspace_.fill(0xff); !filled) return filled;
+    if (Status filled = workspace_.fill(0xff); !filled) return filled;
   }
   void* const stream = timer_->stream().get();
   const size_t bytes = *workspace;

@@ -119,7 +119,7 @@ Status KvPool::ensure(const Device& device, const ReadKernels& kernels, const de
   memory_ = Buffer();
   auto block = device.allocate(block_.size());
   if (!block) return block.status();
-  if (const Status copied = block->copy_from(block_.data()); !copied) return copied;
+  if (Status copied = block->copy_from(block_.data()); !copied) return copied;
   // Some more than wanted: a slightly longer shape will follow. Whole pages of every kind are multiples of 16 bytes.
   auto memory = device.allocate((wanted + wanted / 4 + 255) / 256 * 256);
   if (!memory) return memory.status();
@@ -192,9 +192,10 @@ flashmla_sparse_kv CallMemory::cache(const KvPool& pool, int64_t set, bool extra
   return kv;
 }
 
-flashmla_sparse_decode_params CallMemory::sparse(const KvPool& pool, int64_t set) const {
+template <typename Params>
+Params CallMemory::common() const {
   const int64_t heads = shape_.num_heads;
-  flashmla_sparse_decode_params params{};
+  Params params{};
   params.batch = shape_.batch;
   params.s_q = shape_.s_q;
   params.num_heads = shape_.num_heads;
@@ -204,9 +205,6 @@ flashmla_sparse_decode_params CallMemory::sparse(const KvPool& pool, int64_t set
   params.q_head_stride = params.d_qk;
   params.q_token_stride = params.d_qk * heads;
   params.q_batch_stride = params.q_token_stride * shape_.s_q;
-  params.main = cache(pool, set, false);
-  if (shape_.extra_topk > 0) params.extra = cache(pool, set, true);
-  params.attn_sink = sink_.bytes() > 0 ? sink_.as<const float>() : nullptr;
   params.softmax_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(params.d_qk)));
   params.out = out_.as<uint16_t>();
   params.out_head_stride = kValueDims;
@@ -219,18 +217,16 @@ flashmla_sparse_decode_params CallMemory::sparse(const KvPool& pool, int64_t set
   return params;
 }
 
+flashmla_sparse_decode_params CallMemory::sparse(const KvPool& pool, int64_t set) const {
+  auto params = common<flashmla_sparse_decode_params>();
+  params.main = cache(pool, set, false);
+  if (shape_.extra_topk > 0) params.extra = cache(pool, set, true);
+  params.attn_sink = sink_.bytes() > 0 ? sink_.as<const float>() : nullptr;
+  return params;
+}
+
 flashmla_dense_decode_params CallMemory::dense(const KvPool& pool, int64_t set) const {
-  const int64_t heads = shape_.num_heads;
-  flashmla_dense_decode_params params{};
-  params.batch = shape_.batch;
-  params.s_q = shape_.s_q;
-  params.num_heads = shape_.num_heads;
-  params.d_qk = info(shape_.kind).d_qk;
-  params.d_v = kValueDims;
-  params.q = q_.as<const uint16_t>();
-  params.q_head_stride = params.d_qk;
-  params.q_token_stride = params.d_qk * heads;
-  params.q_batch_stride = params.q_token_stride * shape_.s_q;
+  auto params = common<flashmla_dense_decode_params>();
   params.kv = reinterpret_cast<const uint16_t*>(pool.at(set_offset(set, false)));
   params.num_pages = selection_.main.pages;
   params.kv_token_stride = params.d_qk;
@@ -241,15 +237,6 @@ flashmla_dense_decode_params CallMemory::dense(const KvPool& pool, int64_t set) 
   params.block_table_stride = params.max_pages;
   params.seq_lens = main_lengths_.as<const int32_t>();
   params.causal = shape_.s_q > 1 ? 1 : 0;
-  params.softmax_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(params.d_qk)));
-  params.out = out_.as<uint16_t>();
-  params.out_head_stride = kValueDims;
-  params.out_token_stride = kValueDims * heads;
-  params.out_batch_stride = params.out_token_stride * shape_.s_q;
-  params.lse = lse_.as<float>();
-  params.lse_head_stride = 1;
-  params.lse_token_stride = heads;
-  params.lse_batch_stride = heads * shape_.s_q;
   return params;
 }
 
@@ -275,8 +262,8 @@ Status CallMemory::poison_results() {
 Status CallMemory::check_results() const {
   std::vector<uint16_t> out(out_.bytes() / sizeof(uint16_t));
   std::vector<float> lse(lse_.bytes() / sizeof(float));
-  if (const Status copied = out_.copy_to(out.data()); !copied) return copied;
-  if (const Status copied = lse_.copy_to(lse.data()); !copied) return copied;
+  if (Status copied = out_.copy_to(out.data()); !copied) return copied;
+  if (Status copied = lse_.copy_to(lse.data()); !copied) return copied;
   constexpr uint16_t kExponent = 0x7f80;
   for (size_t i = 0; i < out.size(); ++i) {
     if ((out[i] & kExponent) != kExponent) continue;

@@ -53,6 +53,8 @@ class CallMemory {
 
  private:
   CallMemory() = default;
+  template <typename Params>
+  Params common() const;  // what both kinds of call have
   int64_t set_offset(int64_t set, bool extra) const;
   flashmla_sparse_kv cache(const KvPool& pool, int64_t set, bool extra) const;
 

@@ -44,7 +44,7 @@ DeviceReport describe(const DeviceOptions& options, const DeviceBench& bench, co
 
 bool measure_shapes(const DeviceOptions& options, DeviceBench& bench, const Candidate& candidate,
                     DeviceReport& report) {
-  print(heading(report));
+  print(shape_heading());
   for (const DeviceShape& shape : device_shapes(options.filter)) {
     report.shapes.push_back(bench.measure(candidate, shape));
     print(table_row(report.shapes.back(), is_upstream_card(report.device.name)));
@@ -59,7 +59,7 @@ bool measure_transition(const DeviceOptions& options, DeviceBench& bench, const 
   print(transition_heading(baseline != nullptr));
   for (const int32_t rows : transition_rows()) {
     report.transition.push_back(bench.transition(candidate, baseline, rows));
-    print(table_row(report.transition.back(), baseline != nullptr));
+    print(table_row(report.transition.back(), baseline != nullptr, is_upstream_card(report.device.name)));
     if (!save(options, report)) return false;
   }
   return true;
@@ -83,6 +83,7 @@ int run_device_mode(const DeviceOptions& options) {
   if (!ceilings) return could_not_run(ceilings.message());
   report.ceilings = *ceilings;
   report.clocks_before = bench->clocks().read();  // after the first work, so that they are not those of an idle card
+  print(heading(report));
   if (options.shapes && !measure_shapes(options, *bench, *candidate, report)) return kCouldNotRun;
   if (options.transition && !measure_transition(options, *bench, *candidate, baseline.get(), report)) {
     return kCouldNotRun;

@@ -77,7 +77,14 @@ Json shape_json(const ShapeResult& result, bool same_card) {
   return json;
 }
 
-Json transition_json(const TransitionPoint& point) {
+std::optional<double> upstream_us(const TransitionPoint& point) {
+  const std::optional<UpstreamTime> upstream = upstream_time(transition_shape(point.query_rows, 8));
+  if (!upstream) return std::nullopt;
+  return upstream->cold_us;
+}
+
+Json transition_json(const TransitionPoint& point, bool same_card) {
+  const std::optional<double> upstream = upstream_us(point);
   return {
       {"query_rows", point.query_rows},
       {"batch", point.batch},
@@ -91,7 +98,10 @@ Json transition_json(const TransitionPoint& point) {
       {"gain_8", ratio(point.heads_64.us, point.heads_8.us)},
       {"gain_16", ratio(point.heads_64.us, point.heads_16.us)},
       {"gain_8_over_padded64", point.padded_8.us > 0 ? ratio(point.padded_8.us, point.heads_8.us) : Json(nullptr)},
-      {"gain_16_over_padded64", point.padded_16.us > 0 ? ratio(point.padded_16.us, point.heads_16.us) : Json(nullptr)}};
+      {"gain_16_over_padded64", point.padded_16.us > 0 ? ratio(point.padded_16.us, point.heads_16.us) : Json(nullptr)},
+      {"upstream_us", upstream ? Json(*upstream) : Json(nullptr)},
+      {"gain_8_over_upstream", upstream && same_card ? ratio(*upstream, point.heads_8.us) : Json(nullptr)},
+      {"gain_16_over_upstream", upstream && same_card ? ratio(*upstream, point.heads_16.us) : Json(nullptr)}};
 }
 
 std::string clocks_text(const std::optional<Clocks>& clocks) {
@@ -153,9 +163,12 @@ std::string heading(const DeviceReport& report) {
              clocks_text(report.clocks_before).c_str(), report.arch.c_str(), report.variant.c_str());
   text += format("linear read %.0f GB/s (%s); empty kernel in a graph %.2f us, on every SM %.2f us\n",
                  ceilings.linear_gbps, ceilings.linear_grid.c_str(), ceilings.empty_us, ceilings.empty_full_us);
-  text += format("%-30s %9s %6s %9s %7s %9s %6s %7s %9s %6s\n", "shape", "cold us", "+-", "warm us", "GB/s", "read us",
-                 "x read", "+ us", "upstream", "faster");
   return text;
+}
+
+std::string shape_heading() {
+  return format("%-30s %9s %6s %9s %7s %9s %6s %7s %9s %6s\n", "shape", "cold us", "spread", "warm us", "GB/s",
+                "read us", "x read", "+ us", "upstream", "faster");
 }
 
 std::string table_row(const ShapeResult& result, bool same_card) {
@@ -176,10 +189,10 @@ std::string transition_heading(bool with_baseline) {
   std::string text = format("%10s %6s %4s %9s %9s %9s %8s %8s", "query rows", "batch", "s_q", "8 heads", "16 heads",
                             "64 heads", "gain 8", "gain 16");
   if (with_baseline) text += format(" %9s %9s %8s %8s", "padded 8", "padded 16", "gain 8", "gain 16");
-  return text + "\n";
+  return text + format(" %9s %8s %8s\n", "upstream", "gain 8", "gain 16");
 }
 
-std::string table_row(const TransitionPoint& point, bool with_baseline) {
+std::string table_row(const TransitionPoint& point, bool with_baseline, bool same_card) {
   std::string text = format("%10d %6d %4d", point.query_rows, point.batch, point.s_q);
   if (!point.error.empty()) return text + " not measured: " + point.error + "\n";
   text += format(" %9.2f %9.2f %9.2f %8.2f %8.2f", point.heads_8.us, point.heads_16.us, point.heads_64.us,
@@ -188,7 +201,11 @@ std::string table_row(const TransitionPoint& point, bool with_baseline) {
     text += format(" %9.2f %9.2f %8.2f %8.2f", point.padded_8.us, point.padded_16.us,
                    point.padded_8.us / point.heads_8.us, point.padded_16.us / point.heads_16.us);
   }
-  return text + "\n";
+  const std::optional<double> upstream = upstream_us(point);
+  const bool compared = upstream.has_value() && same_card;
+  return text + format(" %9s %8s %8s\n", number_or_dash(upstream.has_value(), "%.2f", upstream.value_or(0)).c_str(),
+                       number_or_dash(compared, "%.2f", upstream.value_or(0) / point.heads_8.us).c_str(),
+                       number_or_dash(compared, "%.2f", upstream.value_or(0) / point.heads_16.us).c_str());
 }
 
 std::string summary(const DeviceReport& report) {
@@ -209,7 +226,7 @@ std::string to_json(const DeviceReport& report) {
   Json shapes = Json::array();
   for (const ShapeResult& result : report.shapes) shapes.push_back(shape_json(result, same_card));
   Json transition = Json::array();
-  for (const TransitionPoint& point : report.transition) transition.push_back(transition_json(point));
+  for (const TransitionPoint& point : report.transition) transition.push_back(transition_json(point, same_card));
   const Json json = {
       {"schema_version", kDeviceReportSchemaVersion},
       {"mode", "device"},

@@ -24,12 +24,13 @@ struct DeviceReport {
   bool complete() const;  // every shape has its times
 };
 
-// The lines above the shapes: device, clocks, ceilings, columns.
+// Device, clocks, library, ceilings.
 std::string heading(const DeviceReport& report);
+std::string shape_heading();
 // One line of the table. `same_card`: ratios to the recorded upstream times mean something.
 std::string table_row(const ShapeResult& result, bool same_card);
 std::string transition_heading(bool with_baseline);
-std::string table_row(const TransitionPoint& point, bool with_baseline);
+std::string table_row(const TransitionPoint& point, bool with_baseline, bool same_card);
 // By section, how far the run is from upstream and from the floor, and in which shapes.
 std::string summary(const DeviceReport& report);
 

@@ -26,7 +26,7 @@ std::string ReadGrid::text() const {
 std::vector<ReadGrid> read_grids(uint64_t pieces) {
   // Below a few pieces a resident thread, latency decides; above, the number of loads in flight.
   constexpr uint64_t kFewPieces = 1 << 20;
-  if (pieces <= kFewPieces) return {{1, 256, 0}, {1, 512, 0}, {2, 256, 0}, {4, 256, 0}};
+  if (pieces <= kFewPieces) return {{1, 128, 0}, {1, 256, 0}, {1, 512, 0}, {2, 256, 0}, {4, 256, 0}};
   return {{1, 512, 0}, {2, 512, 0}, {4, 512, 0}, {8, 512, 0}, {4, 512, 1056}, {8, 512, 2112}};
 }
 

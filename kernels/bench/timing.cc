@@ -34,7 +34,7 @@ Result<Timer> Timer::make(const device::Device& device) {
 }
 
 Result<device::Graph> Timer::capture(int64_t launches, const Launch& launch) const {
-  if (const Status begun = stream_.begin_capture(); !begun) return begun;
+  if (Status begun = stream_.begin_capture(); !begun) return begun;
   Status status;
   for (int64_t n = 0; n < launches && status; ++n) status = launch(n);
   auto graph = stream_.end_capture();

@@ -88,18 +88,21 @@ void add_kernels_bench(CLI::App& kernels_command, Action& action) {
   command
       ->add_option("--section", options->request.sections,
                    "A (V4 128+512, 128+1024), B (V3.2 2048), C (dense), F (V4 window, small extra sets), N (V4.1), "
-                   "transition (native against padded heads by query rows); default A,B,F,C")
+                   "transition (native against padded heads by query rows)")
       ->type_name("SECTION,...")
+      ->default_str("A,B,F,C")
       ->delimiter(',')
       ->check(CLI::IsMember({"A", "B", "C", "F", "N", "transition"}).description(""));
   command->add_option("--shape", options->request.shape, "One shape by its name, or all whose names hold this text")
       ->type_name("TEXT");
   command->add_option("--heads", options->request.heads, "Query heads in place of the section's own")
       ->type_name("N,...")
+      ->default_str("")
       ->delimiter(',')
       ->check(CLI::Range(1, 128).description(""));
-  command->add_option("--replays", options->request.replays, "Timed replays of each graph; default 7")
+  command->add_option("--replays", options->request.replays, "Timed replays of each graph")
       ->type_name("N")
+      ->default_str("7")
       ->check(CLI::Range(1, 1000).description(""));
   command->add_flag("--quick", options->request.quick, "A few shapes of each section");
   command->add_option("--out", options->out, "Folder for bench.json, bench.log and transition.svg")->type_name("DIR");
