@@ -3,6 +3,7 @@
 
 #include <array>
 #include <new>
+#include <vector>
 
 #include "flashmla/flashmla.h"
 #include "kernels/api/check.h"
@@ -18,7 +19,7 @@ constexpr size_t kFamilies = 6;  // four record formats, two dense keys
 
 struct Family {
   Kernels kernels;
-  std::array<Occupancy, std::tuple_size_v<Kernels>> occupancy;
+  std::vector<Occupancy> occupancies;
 };
 
 size_t family_of(const flashmla_sparse_decode_params& params) {
@@ -59,7 +60,9 @@ cudaError_t prepare(const Kernel& kernel, Occupancy& occupancy) {
     config.attrs = &cluster;
     config.numAttrs = 1;
     int clusters = 0;
-    error = cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config);
+    // Sizes that the device does not have are an error here; none of them at a time is what that means.
+    if (cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config) != cudaSuccess) clusters = 0;
+    cudaGetLastError();
     occupancy.clusters[static_cast<size_t>(splits)] = clusters;
   }
   return error;
@@ -108,11 +111,9 @@ template <typename Params>
 Plan plan_of(const flashmla_context& context, const Params& params) {
   const Family& family = context.families[family_of(params)];
   const Work work = work_of(params);
-  const Kernel& kernel = choose_kernel(family.kernels, work.heads);
-  const auto index = static_cast<size_t>(&kernel - family.kernels.data());
   // Dense rows have the heads of all query tokens; each token's are padded.
   const int32_t padded = padded_heads(params.num_heads) * (work.heads / params.num_heads);
-  return make_plan(kernel, family.occupancy[index], work, padded);
+  return make_plan(family.kernels, family.occupancies, work, padded);
 }
 
 template <typename Params>
@@ -160,8 +161,9 @@ flashmla_status flashmla_context_create(const flashmla_options* options, flashml
   for (size_t i = 0; i < kFamilies; ++i) {
     Family& family = made->families[i];
     family.kernels = kernels[i];
+    family.occupancies.resize(family.kernels.size());
     for (size_t k = 0; k < family.kernels.size() && error == cudaSuccess; ++k) {
-      error = prepare(family.kernels[k], family.occupancy[k]);
+      error = prepare(family.kernels[k], family.occupancies[k]);
     }
   }
   if (error != cudaSuccess) {

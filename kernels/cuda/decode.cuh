@@ -14,7 +14,7 @@ using Accumulators = float[4][kTiles][4];
 template <int kTiles, int kGroups>
 struct Rescale {
   // Many factors do not fit into registers: they are computed again where they are used.
-  static constexpr bool kKeepsFactors = kTiles <= 2;
+  static constexpr bool kKeepsFactors = kTiles * kGroups <= 8;
 
   float reference[kTiles];
   float factor[kKeepsFactors ? kTiles : 1][kGroups];  // of each group's weights, for heads 8n + g
@@ -91,6 +91,24 @@ __device__ __forceinline__ TokenRange token_range(const DecodeArguments& a, int3
   return range;
 }
 
+// {reference of the first chunk, of the last, maximum, sum} of a head, after Worker::publish_sums().
+template <typename Format, int kHeads, int kGroups>
+__device__ __forceinline__ float4 summary_of(const uint8_t* shared, int head) {
+  using Layout = SharedLayout<Format, kHeads, kGroups>;
+  float2 part[kGroups];
+  float maximum = kNoMaximum;
+#pragma unroll
+  for (int k = 0; k < kGroups; ++k) {
+    part[k] = read<float2>(shared + Layout::kSums + 8 * (k * kHeads + head));
+    maximum = fmaxf(maximum, part[k].x);
+  }
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < kGroups; ++k) sum += part[k].y * exp2_fast(part[k].x - maximum);
+  const auto references = read<float2>(shared + Layout::kReferences + 8 * head);
+  return {references.x, references.y, maximum, sum};
+}
+
 // Everything a warp does for the tokens of the block. In QK^T it has a group of 16 tokens, or a half of one; in PV a chunk of 64 value dimensions, for all tokens and heads.
 template <typename Format, int kHeads, int kGroups>
 class Worker {
@@ -162,43 +180,30 @@ class Worker {
     }
   }
 
-  // Of every head: {reference of the first chunk, of the last, maximum, sum}; to `to`[head].
-  __device__ __forceinline__ void summarise(uint8_t* to) {
-    uint8_t* sums = shared_ + Layout::kSums;  // [group][head]
+  // Puts what summary_of() needs into shared memory. All threads of the block.
+  __device__ __forceinline__ void publish_sums() {
     if (!kHalves || sharer_ == 0) {
 #pragma unroll
       for (int n = 0; n < kScoreTiles; ++n) {
+        float sum[2] = {softmax_.sum[n][0], softmax_.sum[n][1]};
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float sum = softmax_.sum[n][i];
-          sum += __shfl_xor_sync(~0U, sum, 4);
-          sum += __shfl_xor_sync(~0U, sum, 8);
-          sum += __shfl_xor_sync(~0U, sum, 16);
-          const int head = first_head_ + 8 * n + 2 * c_ + i;
-          if (g_ == 0) write(sums + 8 * (group_ * kHeads + head), float2{softmax_.maximum[n][i], sum});
+        for (int lanes = 4; lanes < 32; lanes *= 2) {
+          sum[0] += __shfl_xor_sync(~0U, sum[0], lanes);
+          sum[1] += __shfl_xor_sync(~0U, sum[1], lanes);
+        }
+        if (g_ == 0) {
+          uint8_t* place = shared_ + Layout::kSums + 8 * (group_ * kHeads + first_head_ + 8 * n + 2 * c_);
+          write(place, float4{softmax_.maximum[n][0], sum[0], softmax_.maximum[n][1], sum[1]});
         }
       }
     }
-    __syncthreads();
     // Chunks of one kind have the same references; a BF16 chunk is the last.
     if (c_ == 0 && (chunk_ == 0 || chunk_ == kValueChunks - 1)) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
-        write(to + 16 * (8 * n + g_) + (chunk_ == 0 ? 0 : 4), rescale_.reference[n]);
+        write(shared_ + Layout::kReferences + 8 * (8 * n + g_) + (chunk_ == 0 ? 0 : 4),
+              rescale_.reference[n] - spread_bits_);
       }
-    }
-    for (int head = threadIdx.x; head < kHeads; head += kThreads) {
-      float2 part[kGroups];
-      float maximum = kNoMaximum;
-#pragma unroll
-      for (int k = 0; k < kGroups; ++k) {
-        part[k] = read<float2>(sums + 8 * (k * kHeads + head));
-        maximum = fmaxf(maximum, part[k].x);
-      }
-      float sum = 0;
-#pragma unroll
-      for (int k = 0; k < kGroups; ++k) sum += part[k].y * exp2_fast(part[k].x - maximum);
-      write(to + 16 * head + 8, float2{maximum, sum});
     }
     __syncthreads();
   }
@@ -286,7 +291,9 @@ class Worker {
   __device__ __forceinline__ void store_scales(const GroupScales<Format>& scales, int buffer) {
     scales.store(
         shared_ + Layout::kWeightScales_ + (buffer * kGroups + group_) * (Layout::kWeightScalesBytes / kGroups), lane_);
-    if (lane_ == 0) write(shared_ + Layout::kScaleMaxima + 4 * (kGroups * buffer + group_), scales.reference);
+    if (lane_ != 0) return;
+    write(shared_ + Layout::kScaleMaxima + 4 * (kGroups * buffer + group_), scales.reference);
+    write(shared_ + Layout::kScaleMinima + 4 * (kGroups * buffer + group_), scales.smallest);
   }
 
   // Scores to weights in shared memory.
@@ -356,8 +363,102 @@ class Worker {
     };
     if (bf16) {
       if constexpr (Layout::kHasBf16Values) accumulate_bf16(stage, buffer, factor);
+    } else if (scales_spread(buffer)) {
+      if constexpr (kHasScales<Format>) {
+        accumulate_spread(stage, buffer, [&](int n, int k) {
+          return rescale_.factor_of(maxima, scale_maxima, g_, n, k);
+        });
+      }
     } else {
       if constexpr (!kAllBf16<Format>) accumulate_f16(stage, buffer, factor);
+    }
+  }
+
+  // True if the scales so far are too far apart for products with weights in F16. From then on the accumulators are
+  // kept larger by 2^spread_bits_, so that products with scales 2^160 apart are normal numbers of FP32.
+  __device__ __forceinline__ bool scales_spread(int buffer) {
+    if constexpr (!kHasScales<Format>) return false;
+    constexpr float kMostBits = 10;
+    float smallest = INFINITY;
+#pragma unroll
+    for (int k = 0; k < kGroups; k += 4) {
+      const auto high = read<float4>(shared_ + Layout::kScaleMaxima + 4 * (kGroups * buffer + k));
+      const auto low = read<float4>(shared_ + Layout::kScaleMinima + 4 * (kGroups * buffer + k));
+      largest_scale_ = fmaxf(fmaxf(fmaxf(high.x, high.y), fmaxf(high.z, high.w)), largest_scale_);
+      smallest = fminf(fminf(fminf(low.x, low.y), fminf(low.z, low.w)), smallest);
+    }
+    spread_ |= largest_scale_ - smallest > kMostBits;
+    if (!spread_) return false;
+    const float bits = fminf(fmaxf(largest_scale_ + 60, 0), 80);
+    if (bits != spread_bits_) {
+      const float by = exp2_fast(bits - spread_bits_);
+      spread_bits_ = bits;
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) accumulators_[m][n][i] *= by;
+        }
+      }
+    }
+    return true;
+  }
+
+  // The scale of the token of value_row() for dimensions 32 part .. of the warp's chunk.
+  __device__ __forceinline__ float value_scale(int stage, int k, int x, int part) const {
+    const int number = kGroupTokens * k + 4 * x + ((c_ + 2 * x) & 3);
+    if constexpr (Format::kInnerScales >= 0) {
+      return read<float>(shared_ + Layout::kRows + stage * Layout::kRowsBytes + number * Format::kRowStride +
+                         Format::kInnerScales + 4 * (chunk_ / 2));
+    } else {
+      const int index = Format::kChunk == Chunk::kHalvesE4m3 ? 2 * chunk_ + part : chunk_;
+      const uint8_t* scales = shared_ + Layout::kScales + stage * Layout::kScalesBytes + number * Format::kScaleBytes;
+      return __uint_as_float(static_cast<uint32_t>(scales[index]) << 23);
+    }
+  }
+
+  // The same as accumulate_f16(), for scales of any range: weights times scales are summed up as BF16 and what that
+  // lacks, the values (exact in BF16, too) are converted. Slow, and seldom needed.
+  template <typename Factor>
+  __device__ __forceinline__ void accumulate_spread(int stage, int buffer, Factor factor) {
+    constexpr int kParts = Format::kChunk == Chunk::kHalvesE4m3 ? 2 : 1;
+    const uint8_t* references = shared_ + Layout::kScaleMaxima + 4 * kGroups * buffer;
+#pragma unroll 1
+    for (int k = 0; k < kGroups; ++k) {
+      const uint8_t* const values[4] = {value_row(stage, k, 0) + 64 * chunk_, value_row(stage, k, 1) + 64 * chunk_,
+                                        value_row(stage, k, 2) + 64 * chunk_, value_row(stage, k, 3) + 64 * chunk_};
+      ValueOperands a;
+      if constexpr (Format::kChunk == Chunk::kScaledE4m3) value_operands_e4m3(values, g_, a);
+      if constexpr (Format::kChunk == Chunk::kHalvesE4m3) value_operands_halves(values, g_, a);
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+#pragma unroll
+        for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
+      }
+      const float inverse = exp2_fast(spread_bits_ - read<float>(references + 4 * k));
+      const int place = ((buffer * kGroups + k) * kHeads + g_) * 2 * kGroupTokens + 8 * c_;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const auto weights = read<uint2>(shared_ + Layout::kWeights + place + n * 8 * 2 * kGroupTokens);
+        const float by = factor(n, k);
+        const float weight[4] = {low_f16(weights.x), high_f16(weights.x), low_f16(weights.y), high_f16(weights.y)};
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) {
+          float product[4];
+#pragma unroll
+          for (int x = 0; x < 4; ++x) product[x] = weight[x] * (value_scale(stage, k, x, p) * inverse) * by;
+          const uint2 high = {pack_bf16x2(product[0], product[1]), pack_bf16x2(product[2], product[3])};
+          const uint2 low = {
+              pack_bf16x2(product[0] - bf16_to_float(high.x & 0xffffU), product[1] - bf16_to_float(high.x >> 16)),
+              pack_bf16x2(product[2] - bf16_to_float(high.y & 0xffffU), product[3] - bf16_to_float(high.y >> 16))};
+#pragma unroll
+          for (int m = 4 / kParts * p; m < 4 / kParts * (p + 1); ++m) {
+            mma_bf16(accumulators_[m][n], a[m], low.x, low.y);
+            mma_bf16(accumulators_[m][n], a[m], high.x, high.y);
+          }
+        }
+      }
     }
   }
 
@@ -449,6 +550,10 @@ class Worker {
   const int chunk_;                        // in PV
   SoftmaxState<kScoreTiles> softmax_;
   Rescale<kTiles, kGroups> rescale_;
+  // Scales so far, for scales_spread(), as exponents of powers of two.
+  float largest_scale_ = kNoMaximum;
+  float spread_bits_ = 0;
+  bool spread_ = false;
   Accumulators<kTiles> accumulators_;
 };
 

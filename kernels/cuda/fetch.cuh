@@ -126,7 +126,7 @@ class Fetcher {
     return load_index<Format>(a_, place_, range_, range_.begin + tile * Layout::kTileTokens + kGroupTokens * group_ + lane_);
   }
 
-  // kTimes pieces of kLanes * 16 bytes, 128 bytes apart, of each token; 32 / kLanes tokens at a time.
+  // kTimes pieces of kLanes * 16 bytes of each token; 32 / kLanes tokens at a time.
   template <int kLanes, int kTimes>
   __device__ __forceinline__ void copy_pieces(const uint8_t* row, uint8_t* rows, int offset) const {
     constexpr int kAtOnce = 32 / kLanes;
@@ -140,7 +140,7 @@ class Fetcher {
       const uint32_t to = smem_address(rows + token * Format::kRowStride + mine);
       if (kAtOnce > kGroupTokens && token >= kGroupTokens) break;
 #pragma unroll
-      for (int i = 0; i < kTimes; ++i) copy_async_16(to + 128 * i, from + 128 * i, zero);
+      for (int i = 0; i < kTimes; ++i) copy_async_16(to + 16 * kLanes * i, from + 16 * kLanes * i, zero);
     }
   }
 
@@ -148,10 +148,11 @@ class Fetcher {
     constexpr int kFirst = Format::kSecondHalf;                     // the first half ends here
     constexpr int kMore = Format::kRowBytes - Format::kSecondPart;  // of the second half, behind the scales
     static_assert(kFirst % 128 == 0);
+    // As much of a token as possible in one instruction: each token is a page of its own for the address translation.
     if constexpr (kSharers<kGroups> == 1) {
-      copy_pieces<8, 2 * kFirst / 128>(source.row, rows, 0);
+      copy_pieces<(2 * kFirst < 512 ? 2 * kFirst / 16 : 32), (2 * kFirst + 511) / 512>(source.row, rows, 0);
     } else {
-      copy_pieces<8, kFirst / 128>(source.row, rows, sharer_ == 0 ? 0 : kFirst);
+      copy_pieces<(kFirst < 512 ? kFirst / 16 : 32), (kFirst + 511) / 512>(source.row, rows, sharer_ == 0 ? 0 : kFirst);
     }
     if ((kSharers<kGroups> == 1 || sharer_ == 1) && kMore > 0) {
       if constexpr (kMore >= 128) copy_pieces<8, kMore / 128>(source.row, rows, Format::kSecondPart);

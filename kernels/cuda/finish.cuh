@@ -87,16 +87,24 @@ template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Place& place, uint8_t* shared,
                                              Worker<Format, kHeads, kGroups>& worker, int lane) {
   using Layout = SharedLayout<Format, kHeads, kGroups>;
-  uint8_t* partials = shared + Layout::kWeights;  // free by now
-  worker.summarise(partials);
+  worker.publish_sums();
+  // What each head's accumulators are multiplied with: of scaled chunks, and of BF16 ones. The weights' place is free.
+  uint8_t* shares = shared + Layout::kWeights;
+  for (int h = threadIdx.x; h < kHeads; h += kThreads) {
+    const Head head = head_of<Format>(a, place, h);
+    if (!head.real) continue;
+    const float4 summary = summary_of<Format, kHeads, kGroups>(shared, h);
+    Destination::of<Format>(a, place, head, h).store_sums(summary.z, summary.w);
+    const float inverse = summary.w == 0 ? 0 : 1 / divisor_of(a, head, summary.z, summary.w);
+    write(shares + 8 * h, float2{exp2_fast(summary.x - summary.z) * inverse, exp2_fast(summary.y - summary.z) * inverse});
+  }
+  __syncthreads();
   const int g = lane >> 2;
   worker.for_each_result([&](int h, int chunk, const float4& first, const float4& second) {
     const Head head = head_of<Format>(a, place, h);
     if (!head.real) return;
-    const auto partial = read<float4>(partials + 16 * h);
-    const float reference = chunk == Format::kBf16Chunk ? partial.y : partial.x;
-    const float sum = divisor_of(a, head, partial.z, partial.w);
-    const float inverse = partial.w == 0 ? 0 : exp2f(reference - partial.z) / sum;
+    const auto share = read<float2>(shares + 8 * h);
+    const float inverse = chunk == Format::kBf16Chunk ? share.y : share.x;
     const auto to = Destination::of<Format>(a, place, head, h);
     if constexpr (Format::kChunk == Chunk::kHalvesE4m3) {
       to.store(kChunkDims * chunk + 4 * g, times(first, inverse));
@@ -106,12 +114,6 @@ __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Pla
       to.store(kChunkDims * chunk + 8 * g + 4, times(second, inverse));
     }
   });
-  for (int h = threadIdx.x; h < kHeads; h += kThreads) {
-    const Head head = head_of<Format>(a, place, h);
-    if (!head.real) continue;
-    const auto partial = read<float4>(partials + 16 * h);
-    Destination::of<Format>(a, place, head, h).store_sums(partial.z, partial.w);
-  }
 }
 
 // A block sums up the same part of the result from all blocks of the cluster. Such a part is a number of units; a unit
@@ -181,13 +183,12 @@ __device__ __forceinline__ void send_results(const DecodeArguments& a, const Tok
       store_cluster_f4(to + 32 * g + 16, second, barrier);
     }
   });
-  uint8_t* mine = shared + Layout::kWeights;  // free by now
-  worker.summarise(mine);
+  worker.publish_sums();
   for (int i = threadIdx.x; i < kHeads * splits; i += kThreads) {
     const int to = i / kHeads;
     const int head = i % kHeads;
-    store_cluster_f4(map_to_rank(summaries + 16 * (kHeads * rank + head), to), read<float4>(mine + 16 * head),
-                     map_to_rank(arrived, to));
+    store_cluster_f4(map_to_rank(summaries + 16 * (kHeads * rank + head), to),
+                     summary_of<Format, kHeads, kGroups>(shared, head), map_to_rank(arrived, to));
   }
 }
 
@@ -202,8 +203,30 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
   const int first = a.first_unit[rank];
   const int own_units = a.first_unit[rank + 1] - first;
   const int stride = most_units(a) * kUnitBytes<kHeads>;
-  constexpr int kItems = kHeads / 2 * (kChunkDims / 4);  // of 4 dimensions, in one unit
   barrier_wait_cluster(smem_address(shared + Layout::kArrived), 0);
+  // What each source's accumulators are multiplied with: of scaled chunks, and of BF16 ones. [source][head]
+  uint8_t* shares = shared + Layout::kWeights;
+  for (int i = threadIdx.x; i < kHeads * splits; i += kThreads) {
+    const int h = i % kHeads;
+    float4 summary[kMaxSplits];
+    float maximum = kNoMaximum;
+#pragma unroll
+    for (int s = 0; s < kMaxSplits; ++s) {
+      summary[s] = {0, 0, kNoMaximum, 0};
+      if (s < splits) summary[s] = read<float4>(partials + 16 * (s * kHeads + h));
+      maximum = fmaxf(maximum, summary[s].z);
+    }
+    float sum = 0;
+#pragma unroll
+    for (int s = 0; s < kMaxSplits; ++s) sum = fmaf(summary[s].w, exp2_fast(summary[s].z - maximum), sum);
+    const Head head = head_of<Format>(a, place, h);
+    const auto own = read<float4>(partials + 16 * i);
+    const float inverse = own.w == 0 || !head.real ? 0 : 1 / divisor_of(a, head, maximum, sum);
+    write(shares + 8 * i, float2{exp2_fast(own.x - maximum) * inverse, exp2_fast(own.y - maximum) * inverse});
+    if (i < kHeads && rank == 0 && head.real) Destination::of<Format>(a, place, head, h).store_sums(maximum, sum);
+  }
+  __syncthreads();
+  constexpr int kItems = kHeads / 2 * (kChunkDims / 4);  // of 4 dimensions, in one unit
   for (int i = threadIdx.x; i < own_units * kItems; i += kThreads) {
     const int unit = first + i / kItems;
     const int quad = i % (kChunkDims / 4);
@@ -212,35 +235,20 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
     const Head head = head_of<Format>(a, place, h);
     if (!head.real) continue;
     const int chunk = unit / 2;
-    float maximum[kMaxSplits];
-    float largest = kNoMaximum;
-#pragma unroll
-    for (int s = 0; s < kMaxSplits; ++s) {
-      maximum[s] = s < splits ? read<float>(partials + 16 * (s * kHeads + h) + 8) : kNoMaximum;
-      largest = fmaxf(largest, maximum[s]);
-    }
-    float sum = 0;
-#pragma unroll
-    for (int s = 0; s < kMaxSplits; ++s) {
-      if (s < splits) sum = fmaf(read<float>(partials + 16 * (s * kHeads + h) + 12), exp2_fast(maximum[s] - largest), sum);
-    }
-    const float inverse = 1 / divisor_of(a, head, largest, sum);
+    const uint8_t* share = shares + 8 * h + (chunk == Format::kBf16Chunk ? 4 : 0);
+    const uint8_t* part = results + (unit - first) * kUnitBytes<kHeads> + index * kChunkDims * 4 + 16 * quad;
     float4 total = {0, 0, 0, 0};
-#pragma unroll 4
-    for (int s = 0; s < splits; ++s) {
-      const auto partial = read<float4>(partials + 16 * (s * kHeads + h));
-      const float reference = chunk == Format::kBf16Chunk ? partial.y : partial.x;
-      const float share = partial.w == 0 ? 0 : exp2f(reference - largest) * inverse;
-      const auto part = read<float4>(results + s * stride + (unit - first) * kUnitBytes<kHeads> +
-                                     index * kChunkDims * 4 + 16 * quad);
-      total.x = fmaf(part.x, share, total.x);
-      total.y = fmaf(part.y, share, total.y);
-      total.z = fmaf(part.z, share, total.z);
-      total.w = fmaf(part.w, share, total.w);
+#pragma unroll
+    for (int s = 0; s < kMaxSplits; ++s) {
+      if (s >= splits) break;
+      const auto by = read<float>(share + 8 * s * kHeads);
+      const auto v = read<float4>(part + s * stride);
+      total.x = fmaf(v.x, by, total.x);
+      total.y = fmaf(v.y, by, total.y);
+      total.z = fmaf(v.z, by, total.z);
+      total.w = fmaf(v.w, by, total.w);
     }
-    const auto to = Destination::of<Format>(a, place, head, h);
-    to.store(kChunkDims * chunk + 4 * quad, total);
-    if (chunk == 0 && quad == 0) to.store_sums(largest, sum);
+    Destination::of<Format>(a, place, head, h).store(kChunkDims * chunk + 4 * quad, total);
   }
 }
 

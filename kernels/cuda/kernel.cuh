@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (merges) {
     if (threadIdx.x == 0) expect_results<Format, kHeads, kGroups>(a, shared, rank);
     __syncwarp();
-    cluster_arrive();
+    cluster_arrive_relaxed();
   }
   worker.start();
   queries.finish();
@@ -76,7 +76,7 @@ Kernel describe_kernel() {
   kernel.tile_tokens = Layout::kTileTokens;
   for (int splits = 1; splits <= kMaxSplits; ++splits) {
     const int units = (kUnits + splits - 1) / splits;
-    if (splits * (units * kUnitBytes<kHeads> + kHeads * 16) <= Layout::kExchangeBytes) kernel.most_splits = splits;
+    if (splits * (units * kUnitBytes<kHeads> + kHeads * 16) <= Layout::kExchangeBytes) kernel.splits |= 1U << splits;
   }
   kernel.shared_bytes = Layout::kBytes;
   kernel.threads = kThreads;

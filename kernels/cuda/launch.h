@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
+#include <vector>
 
 #include "kernels/cuda/arguments.h"
 
@@ -19,15 +19,15 @@ struct Grid {
 struct Kernel {
   int32_t heads;        // of a block
   int32_t tile_tokens;  // that a block works on at a time
-  int32_t most_splits;  // its shared memory has room to merge
+  uint32_t splits;      // bit n: n blocks can merge in their shared memory
   int32_t shared_bytes;
   int32_t threads;
   const void* function;
   cudaError_t (*launch)(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
 };
 
-// Ordered by the number of heads; up to 16 there are two, for few and for many tokens in a block.
-using Kernels = std::array<Kernel, 5>;
+// Ordered by the number of heads; of one number there may be two, for few and for many tokens in a block.
+using Kernels = std::vector<Kernel>;
 
 Kernels kernels_v4();
 Kernels kernels_v32();

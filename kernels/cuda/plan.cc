@@ -7,54 +7,67 @@ namespace flashmla::cuda {
 namespace {
 
 // A rough model of one block, fitted to an H200 (PERF.md): microseconds.
-constexpr double kBlockStart = 3.5;
-constexpr double kPerToken = 0.040;  // of a block
+struct BlockTime {
+  double start;
+  double per_token;
+};
+constexpr BlockTime kShortTiles = {3.6, 0.038};
+constexpr BlockTime kLongTiles = {4.4, 0.0275};
+constexpr int32_t kLongTile = 128;
 constexpr double kMerge = 1.5;
 constexpr double kCombine = 2.0;
-constexpr int64_t kTileTokens = 64;
+constexpr double kPerPart = 0.05;
 constexpr int32_t kMaxParts = 64;
+constexpr int64_t kGroupTokens = 16;
 
 constexpr int64_t divide_up(int64_t number, int64_t by) {
   return (number + by - 1) / by;
 }
 
-}  // namespace
-
-const Kernel& choose_kernel(const Kernels& kernels, int32_t heads) {
+int32_t heads_of_block(const Kernels& kernels, int32_t heads) {
   for (const Kernel& kernel : kernels) {
-    if (kernel.heads >= heads) return kernel;
+    if (kernel.heads >= heads) return kernel.heads;
   }
-  return kernels.back();
+  return kernels.back().heads;
 }
 
-Plan make_plan(const Kernel& kernel, const Occupancy& occupancy, const Work& work, int32_t padded_heads) {
-  const int64_t head_blocks = divide_up(work.heads, kernel.heads);
-  const int64_t rows = int64_t{work.rows} * head_blocks;
-  int32_t best_splits = 1;
-  int32_t best_parts = 1;
-  double best = std::numeric_limits<double>::infinity();
+struct Choice {
+  size_t kernel = 0;
+  int32_t splits = 1;
+  int32_t parts = 1;
+  double time = std::numeric_limits<double>::infinity();
+};
+
+void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, const Work& work, Choice& best) {
+  const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
+  const BlockTime& block = kernel.tile_tokens == kLongTile ? kLongTiles : kShortTiles;
   for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
     const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
-    if (at_once == 0 || splits > kernel.most_splits) continue;
+    if (at_once == 0 || (kernel.splits >> splits & 1) == 0) continue;
     for (int32_t parts = 1; parts <= kMaxParts; parts *= 2) {
       const int64_t shards = int64_t{splits} * parts;
-      if (shards > 1 && shards > divide_up(work.tokens, 16)) break;
-      const int64_t tokens = divide_up(divide_up(work.tokens, shards), kTileTokens) * kTileTokens;
-      const double waves = static_cast<double>(divide_up(rows * parts, at_once));
-      const double time = waves * (kBlockStart + kPerToken * static_cast<double>(tokens) + (splits > 1 ? kMerge : 0)) +
-                          (parts > 1 ? kCombine + 0.05 * parts : 0);
-      if (time >= best) continue;
-      best = time;
-      best_splits = splits;
-      best_parts = parts;
+      if (shards > 1 && shards > divide_up(work.tokens, kGroupTokens)) break;
+      const auto tokens = static_cast<double>(divide_up(work.tokens, shards));
+      const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
+      const double time = waves * (block.start + block.per_token * tokens + (splits > 1 ? kMerge : 0)) +
+                          (parts > 1 ? kCombine + kPerPart * parts : 0);
+      if (time < best.time) best = {index, splits, parts, time};
     }
   }
-  Plan plan{&kernel, {}, 0};
-  plan.grid.rows = work.rows;
-  plan.grid.head_blocks = static_cast<int32_t>(divide_up(padded_heads, kernel.heads));
-  plan.grid.splits = best_splits;
-  plan.grid.parts = best_parts;
-  if (best_parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, best_parts);
+}
+
+}  // namespace
+
+Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
+               int32_t padded_heads) {
+  const int32_t heads = heads_of_block(kernels, work.heads);
+  Choice best;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].heads == heads) consider(kernels[i], i, occupancies[i], work, best);
+  }
+  Plan plan{&kernels[best.kernel], {}, 0};
+  plan.grid = {work.rows, static_cast<int32_t>(divide_up(padded_heads, heads)), best.splits, best.parts};
+  if (best.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, best.parts);
   return plan;
 }
 

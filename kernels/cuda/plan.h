@@ -26,11 +26,10 @@ struct Plan {
   size_t workspace_bytes;
 };
 
-// The kernel with the least heads that are enough, or the one with the most.
-const Kernel& choose_kernel(const Kernels& kernels, int32_t heads);
-
-// `padded_heads` (a multiple of 1 or 64) are computed, but the kernel and its splits are those for `work.heads`: a head's
-// result must not depend on the padding.
-Plan make_plan(const Kernel& kernel, const Occupancy& occupancy, const Work& work, int32_t padded_heads);
+// Chooses among the kernels with the least heads that are enough, or the most there are; `occupancies` as `kernels`.
+// `padded_heads` (a multiple of 1 or 64) are computed, but in the way that suits `work.heads`: a head's result must not
+// depend on the padding.
+Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
+               int32_t padded_heads);
 
 }  // namespace flashmla::cuda

@@ -97,6 +97,11 @@ __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
+// Orders nothing but the initialisation of barriers.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -170,6 +175,26 @@ __device__ __forceinline__ uint32_t pack_bf16x2(float low, float high) {
   uint32_t value;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(value) : "f"(high), "f"(low));
   return value;
+}
+
+__device__ __forceinline__ float low_f16(uint32_t pair) {
+  float value;
+  asm("{\n\t"
+      ".reg .b16 low, high;\n\t"
+      "mov.b32 {low, high}, %1;\n\t"
+      "cvt.f32.f16 %0, low;\n\t"
+      "}"
+      : "=f"(value)
+      : "r"(pair));
+  return value;
+}
+
+__device__ __forceinline__ float high_f16(uint32_t pair) {
+  return low_f16(pair >> 16);
+}
+
+__device__ __forceinline__ uint32_t f16x2_to_bf16x2(uint32_t pair) {
+  return pack_bf16x2(low_f16(pair), high_f16(pair));
 }
 
 __device__ __forceinline__ uint32_t multiply_f16x2(uint32_t a, uint32_t b) {
