@@ -40,13 +40,14 @@ Work work_of(const flashmla_dense_decode_params& params) {
 }
 
 // Lets the kernel use the shared memory and the clusters it wants, and asks how many of them run at a time.
-cudaError_t prepare(const Kernel& kernel, Occupancy& occupancy) {
+cudaError_t prepare(const Kernel& kernel, int multiprocessors, Occupancy& occupancy) {
   cudaError_t error =
       cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
   if (error == cudaSuccess) {
     error = cudaFuncSetAttribute(kernel.function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   }
   occupancy = {};
+  occupancy.multiprocessors = multiprocessors;
   for (int32_t splits = 1; error == cudaSuccess && splits <= kMaxSplits; ++splits) {
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(splits), 1, 1);
@@ -120,8 +121,7 @@ template <typename Params>
 flashmla_status decode(flashmla_context& context, const Params& params) {
   ErrorText& error = context.error;
   const Plan plan = plan_of(context, params);
-  const flashmla_status status =
-      check_workspace(params.workspace, params.workspace_bytes, plan.workspace_bytes, error);
+  const flashmla_status status = check_workspace(params.workspace, params.workspace_bytes, plan.workspace_bytes, error);
   if (status != FLASHMLA_OK) return status;
   DecodeArguments arguments = make_arguments(params);
   set_shards(arguments, plan.grid.splits, plan.grid.parts, static_cast<float*>(params.workspace));
@@ -156,14 +156,16 @@ flashmla_status flashmla_context_create(const flashmla_options* options, flashml
   made->device = device;
   const CurrentDevice current(device);
   cudaError_t error = current.error();
-  const std::array<Kernels, kFamilies> kernels = {kernels_v4(),       kernels_v32(),      kernels_v41(),
+  int multiprocessors = 0;
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  const std::array<Kernels, kFamilies> kernels = {kernels_v4(),      kernels_v32(),      kernels_v41(),
                                                   kernels_v41_fp4(), kernels_dense576(), kernels_dense512()};
   for (size_t i = 0; i < kFamilies; ++i) {
     Family& family = made->families[i];
     family.kernels = kernels[i];
     family.occupancies.resize(family.kernels.size());
     for (size_t k = 0; k < family.kernels.size() && error == cudaSuccess; ++k) {
-      error = prepare(family.kernels[k], family.occupancies[k]);
+      error = prepare(family.kernels[k], multiprocessors, family.occupancies[k]);
     }
   }
   if (error != cudaSuccess) {

@@ -50,7 +50,7 @@ struct Rows {
 
 constexpr int kMaxSplits = 16;  // blocks of a cluster
 constexpr int kPartialDims = 512;
-constexpr int kUnits = 16;      // parts of a result that blocks share among them when they merge
+constexpr int kUnits = 16;  // parts of a result that blocks share among them when they merge
 
 struct DecodeArguments {
   const uint16_t* q;
@@ -68,12 +68,12 @@ struct DecodeArguments {
   bool causal;                         // dense
   bool q_aligned;                      // rows of q may be read in pieces of 16 bytes
   bool out_aligned;                    // rows of out may be written in pieces of 16 bytes
-  Divisor splits;            // blocks of one cluster
-  Divisor parts;             // clusters that share a row
-  Divisor shards;            // blocks that share a row: splits * parts
-  float* partial;            // results of parts > 1 (combine.cu)
+  Divisor splits;                      // blocks of one cluster
+  Divisor parts;                       // clusters that share a row
+  Divisor shards;                      // blocks that share a row: splits * parts
+  float* partial;                      // results of parts > 1 (combine.cu)
   Divisor rows_per_request;            // sparse: s_q; dense: 1
-  int32_t heads_per_row;     // sparse: num_heads; dense: s_q * num_heads
+  int32_t heads_per_row;               // sparse: num_heads; dense: s_q * num_heads
   uint8_t first_unit[kMaxSplits + 1];  // of the merged result, for each block of a cluster (finish.cuh)
 };
 

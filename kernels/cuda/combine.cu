@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kCombineThreads)
   }
   const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
   // Sparse: a row is a query token; dense: a row has the heads of all query tokens.
-  const int32_t token = heads > a.num_heads ? index / a.num_heads : row - b * static_cast<int32_t>(a.rows_per_request.divisor);
+  const int32_t token =
+      heads > a.num_heads ? index / a.num_heads : row - b * static_cast<int32_t>(a.rows_per_request.divisor);
   const Head head = {true, token, index % a.num_heads};
   const float inverse = sum == 0 ? 0 : 1 / denominator(a, head.number, maximum, sum);
   store_bf16x4(a.out + at(a.out_stride, b, head) + 4 * threadIdx.x, times(total, inverse), a.out_aligned);

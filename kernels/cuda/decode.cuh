@@ -33,7 +33,7 @@ struct Rescale {
     bool grows = false;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      float (&exponent)[kGroups] = factor[kKeepsFactors ? n : 0];
+      float(&exponent)[kGroups] = factor[kKeepsFactors ? n : 0];
       float now = reference[n];
 #pragma unroll
       for (int k = 0; k < kGroups; k += 4) {
@@ -66,7 +66,7 @@ struct Rescale {
   // After update(), with the same arguments.
   __device__ __forceinline__ float factor_of(const uint8_t* maxima, const uint8_t* scale_maxima, int g, int n,
                                              int k) const {
-    if constexpr (kKeepsFactors) return factor[n][k];
+    if constexpr (kKeepsFactors) return factor[n][k];  // `k` is known when this is compiled
     const float scale = scale_maxima != nullptr ? read<float>(scale_maxima + 4 * k) : 0.0F;
     return exp2_fast(read<float>(maxima + 4 * (kGroups * (8 * n + g) + k)) + scale - reference[n]);
   }
@@ -109,13 +109,14 @@ __device__ __forceinline__ float4 summary_of(const uint8_t* shared, int head) {
   return {references.x, references.y, maximum, sum};
 }
 
-// Everything a warp does for the tokens of the block. In QK^T it has a group of 16 tokens, or a half of one; in PV a chunk of 64 value dimensions, for all tokens and heads.
+// Everything a warp does for the tokens of the block. In QK^T it has a group of 16 tokens, or a half of one; in PV a
+// chunk of 64 value dimensions, for all tokens and heads.
 template <typename Format, int kHeads, int kGroups>
 class Worker {
  public:
   using Layout = SharedLayout<Format, kHeads, kGroups>;
   static constexpr bool kHalves = kHalvesChunks<kHeads, kGroups>;
-  static constexpr int kTiles = kHeads / 8;                          // of heads, in the value product
+  static constexpr int kTiles = kHeads / 8;                                     // of heads, in the value product
   static constexpr int kScoreTiles = kHeads / 8 / kHeadParts<kHeads, kGroups>;  // and in a warp's score product
 
   __device__ __forceinline__ Worker(const DecodeArguments& a, const Place& place, const TokenRange& range,
@@ -164,7 +165,7 @@ class Worker {
     for (int32_t tile = 0; tile < tiles; ++tile) {
       const int stage = tile % Layout::kStages;
       copy_async_wait<Layout::kStages - 2>();
-      if constexpr (kHeadParts<kHeads, kGroups> > 1) {
+      if constexpr (kHeadParts < kHeads, kGroups >> 1) {
         named_barrier(1 + group_, 32 * kSharers<kGroups>);
       } else {
         __syncwarp();
@@ -365,8 +366,10 @@ class Worker {
       if constexpr (Layout::kHasBf16Values) accumulate_bf16(stage, buffer, factor);
     } else if (scales_spread(buffer)) {
       if constexpr (kHasScales<Format>) {
+        // The scales come with their own powers of two.
         accumulate_spread(stage, buffer, [&](int n, int k) {
-          return rescale_.factor_of(maxima, scale_maxima, g_, n, k);
+          return exp2_fast(read<float>(maxima + 4 * (kGroups * (8 * n + g_) + k)) - rescale_.reference[n] +
+                           spread_bits_);
         });
       }
     } else {
@@ -378,7 +381,8 @@ class Worker {
   // kept larger by 2^spread_bits_, so that products with scales 2^160 apart are normal numbers of FP32.
   __device__ __forceinline__ bool scales_spread(int buffer) {
     if constexpr (!kHasScales<Format>) return false;
-    constexpr float kMostBits = 10;
+    // A power of two stays exact down to 2^-24, and a weight times 2^-20 keeps its bits.
+    constexpr float kMostBits = Format::kInnerScales >= 0 ? 10 : 20;
     float smallest = INFINITY;
 #pragma unroll
     for (int k = 0; k < kGroups; k += 4) {
@@ -423,7 +427,6 @@ class Worker {
   template <typename Factor>
   __device__ __forceinline__ void accumulate_spread(int stage, int buffer, Factor factor) {
     constexpr int kParts = Format::kChunk == Chunk::kHalvesE4m3 ? 2 : 1;
-    const uint8_t* references = shared_ + Layout::kScaleMaxima + 4 * kGroups * buffer;
 #pragma unroll 1
     for (int k = 0; k < kGroups; ++k) {
       const uint8_t* const values[4] = {value_row(stage, k, 0) + 64 * chunk_, value_row(stage, k, 1) + 64 * chunk_,
@@ -436,7 +439,6 @@ class Worker {
 #pragma unroll
         for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
       }
-      const float inverse = exp2_fast(spread_bits_ - read<float>(references + 4 * k));
       const int place = ((buffer * kGroups + k) * kHeads + g_) * 2 * kGroupTokens + 8 * c_;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
@@ -447,7 +449,7 @@ class Worker {
         for (int p = 0; p < kParts; ++p) {
           float product[4];
 #pragma unroll
-          for (int x = 0; x < 4; ++x) product[x] = weight[x] * (value_scale(stage, k, x, p) * inverse) * by;
+          for (int x = 0; x < 4; ++x) product[x] = weight[x] * (value_scale(stage, k, x, p) * by);
           const uint2 high = {pack_bf16x2(product[0], product[1]), pack_bf16x2(product[2], product[3])};
           const uint2 low = {
               pack_bf16x2(product[0] - bf16_to_float(high.x & 0xffffU), product[1] - bf16_to_float(high.x >> 16)),

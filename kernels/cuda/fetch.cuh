@@ -123,7 +123,8 @@ class Fetcher {
  private:
   __device__ __forceinline__ int32_t load(int32_t tile) const {
     if (lane_ >= kGroupTokens) return -1;
-    return load_index<Format>(a_, place_, range_, range_.begin + tile * Layout::kTileTokens + kGroupTokens * group_ + lane_);
+    return load_index<Format>(a_, place_, range_,
+                              range_.begin + tile * Layout::kTileTokens + kGroupTokens * group_ + lane_);
   }
 
   // kTimes pieces of kLanes * 16 bytes of each token; 32 / kLanes tokens at a time.

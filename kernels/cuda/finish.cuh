@@ -39,7 +39,7 @@ __device__ __forceinline__ void store_bf16x4(uint16_t* to, const float4& v, bool
 struct Destination {
   uint16_t* out;
   float* lse;
-  float* values;   // null: to the caller
+  float* values;  // null: to the caller
   float2* summary;
   bool aligned;
 
@@ -50,7 +50,8 @@ struct Destination {
                    a.out_aligned};
     if (a.parts.divisor > 1) {
       const int64_t rows = gridDim.x / a.splits.divisor;  // times parts
-      const int64_t index = (int64_t{place.row} * a.parts.divisor + place.part) * a.heads_per_row + place.first_head + h;
+      const int64_t index =
+          (int64_t{place.row} * a.parts.divisor + place.part) * a.heads_per_row + place.first_head + h;
       to.values = a.partial + index * kPartialDims;
       to.summary = reinterpret_cast<float2*>(a.partial + rows * a.heads_per_row * kPartialDims) + index;
     }
@@ -96,7 +97,8 @@ __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Pla
     const float4 summary = summary_of<Format, kHeads, kGroups>(shared, h);
     Destination::of<Format>(a, place, head, h).store_sums(summary.z, summary.w);
     const float inverse = summary.w == 0 ? 0 : 1 / divisor_of(a, head, summary.z, summary.w);
-    write(shares + 8 * h, float2{exp2_fast(summary.x - summary.z) * inverse, exp2_fast(summary.y - summary.z) * inverse});
+    write(shares + 8 * h,
+          float2{exp2_fast(summary.x - summary.z) * inverse, exp2_fast(summary.y - summary.z) * inverse});
   }
   __syncthreads();
   const int g = lane >> 2;
@@ -208,17 +210,15 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
   uint8_t* shares = shared + Layout::kWeights;
   for (int i = threadIdx.x; i < kHeads * splits; i += kThreads) {
     const int h = i % kHeads;
-    float4 summary[kMaxSplits];
     float maximum = kNoMaximum;
-#pragma unroll
-    for (int s = 0; s < kMaxSplits; ++s) {
-      summary[s] = {0, 0, kNoMaximum, 0};
-      if (s < splits) summary[s] = read<float4>(partials + 16 * (s * kHeads + h));
-      maximum = fmaxf(maximum, summary[s].z);
-    }
+#pragma unroll 4
+    for (int s = 0; s < splits; ++s) maximum = fmaxf(maximum, read<float>(partials + 16 * (s * kHeads + h) + 8));
     float sum = 0;
-#pragma unroll
-    for (int s = 0; s < kMaxSplits; ++s) sum = fmaf(summary[s].w, exp2_fast(summary[s].z - maximum), sum);
+#pragma unroll 4
+    for (int s = 0; s < splits; ++s) {
+      const auto part = read<float2>(partials + 16 * (s * kHeads + h) + 8);  // {maximum, sum}
+      sum = fmaf(part.y, exp2_fast(part.x - maximum), sum);
+    }
     const Head head = head_of<Format>(a, place, h);
     const auto own = read<float4>(partials + 16 * i);
     const float inverse = own.w == 0 || !head.real ? 0 : 1 / divisor_of(a, head, maximum, sum);
@@ -238,9 +238,8 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
     const uint8_t* share = shares + 8 * h + (chunk == Format::kBf16Chunk ? 4 : 0);
     const uint8_t* part = results + (unit - first) * kUnitBytes<kHeads> + index * kChunkDims * 4 + 16 * quad;
     float4 total = {0, 0, 0, 0};
-#pragma unroll
-    for (int s = 0; s < kMaxSplits; ++s) {
-      if (s >= splits) break;
+#pragma unroll 4
+    for (int s = 0; s < splits; ++s) {
       const auto by = read<float>(share + 8 * s * kHeads);
       const auto v = read<float4>(part + s * stride);
       total.x = fmaf(v.x, by, total.x);

@@ -8,8 +8,12 @@
 
 namespace flashmla::cuda {
 
+// Two blocks of 8 heads with short tiles fit on an SM, but V32's needs more registers than that leaves.
 template <typename Format, int kHeads, int kGroups>
-__global__ void __launch_bounds__(kThreads, 1)
+constexpr int kBlocksPerSm = kHeads == 8 && kGroups == 4 && !kDense<Format> && Format::kInnerScales < 0 ? 2 : 1;
+
+template <typename Format, int kHeads, int kGroups>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups>)
     decode_kernel(const __grid_constant__ DecodeArguments a) {
   using Layout = SharedLayout<Format, kHeads, kGroups>;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -54,7 +58,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 template <typename Format, int kHeads, int kGroups>
 cudaError_t launch_decode(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
+  config.gridDim =
+      dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
   config.blockDim = dim3(kThreads, 1, 1);
   config.dynamicSmemBytes = SharedLayout<Format, kHeads, kGroups>::kBytes;
   config.stream = stream;

@@ -6,15 +6,17 @@
 namespace flashmla::cuda {
 namespace {
 
-// A rough model of one block, fitted to an H200 (PERF.md): microseconds.
+// A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
+// themselves and where two share one.
 struct BlockTime {
   double start;
   double per_token;
+  double per_token_shared;
 };
-constexpr BlockTime kShortTiles = {3.6, 0.038};
-constexpr BlockTime kLongTiles = {4.4, 0.0275};
+constexpr BlockTime kShortTiles = {4.2, 0.036, 0.049};
+constexpr BlockTime kLongTiles = {4.2, 0.0265, 0.0265};
 constexpr int32_t kLongTile = 128;
-constexpr double kMerge = 1.5;
+constexpr double kMerge = 2.0;
 constexpr double kCombine = 2.0;
 constexpr double kPerPart = 0.05;
 constexpr int32_t kMaxParts = 64;
@@ -49,7 +51,9 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       if (shards > 1 && shards > divide_up(work.tokens, kGroupTokens)) break;
       const auto tokens = static_cast<double>(divide_up(work.tokens, shards));
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
-      const double time = waves * (block.start + block.per_token * tokens + (splits > 1 ? kMerge : 0)) +
+      const bool shared = std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
+      const double per_token = shared ? block.per_token_shared : block.per_token;
+      const double time = waves * (block.start + per_token * tokens + (splits > 1 ? kMerge : 0)) +
                           (parts > 1 ? kCombine + kPerPart * parts : 0);
       if (time < best.time) best = {index, splits, parts, time};
     }

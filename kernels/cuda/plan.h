@@ -1,9 +1,10 @@
-// How a call is spread over the device. A plan depends on shapes, never on what lies behind a pointer, so that a captured
-// call stays right when lengths and indices change.
+// How a call is spread over the device. A plan depends on shapes, never on what lies behind a pointer, so that a
+// captured call stays right when lengths and indices change.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include "kernels/cuda/launch.h"
 
@@ -12,6 +13,7 @@ namespace flashmla::cuda {
 // What the plan needs to know of a device: how many clusters of each size run at the same time, for each kernel.
 struct Occupancy {
   std::array<int32_t, kMaxSplits + 1> clusters;  // [blocks per cluster]; 0: such clusters cannot run
+  int32_t multiprocessors;
 };
 
 struct Work {

@@ -86,7 +86,7 @@ __device__ __forceinline__ void score_half(const StoredToken& low, const StoredT
   const uint8_t* row_low = low.row + second * Format::kSecondHalf;
   const uint8_t* row_high = high.row + second * Format::kSecondHalf;
   const uint8_t* query_half = query + second * 512;
-#pragma unroll(kAllBf16<Format> && kTiles > 1 ? 1 : 5)
+#pragma unroll(kAllBf16 <Format>&& kTiles > 1 ? 1 : 5)
   for (int i = 0; i < 5; ++i) {  // chunk 4 second + i
     if (i == 4 && (second == 0 || Format::kScoreChunks < 9)) break;
     ScoreOperands a;
@@ -153,7 +153,7 @@ struct GroupScales {
     if constexpr (kHasScales<Format>) {
       const int side = lane & 1;
       uint32_t exponent = 0;
-      uint32_t least = 255;
+      uint32_t least = ~0U;  // biased exponent, less 1: 0 becomes the largest number
       if constexpr (Format::kInnerScales >= 0) {
         const auto pair = read<float2>(token.row + Format::kInnerScales + 8 * side);
         value[0] = value[1] = pair.x;
@@ -161,16 +161,15 @@ struct GroupScales {
         // The mantissa may double the power.
         const uint32_t x = __float_as_uint(pair.x) >> 23 & 0xff, y = __float_as_uint(pair.y) >> 23 & 0xff;
         exponent = max(x, y) + 1;
-        least = min(x - 1, y - 1) + 1;
+        least = min(x - 1, y - 1);
       } else {
 #pragma unroll
         for (int i = 0; i < kPerLane / 4; ++i) {
           uint32_t word = read<uint32_t>(token.scales + kPerLane * side + 4 * i);
           if (Format::kScaleBytes == 8 && side == 1) word &= 0x00ffffffU;  // the eighth byte is padding
           exponent = max(exponent, max(max(word & 0xff, word >> 8 & 0xff), max(word >> 16 & 0xff, word >> 24)));
-          // 0 - 1 is the largest number there is.
           least = min(least, min(min((word & 0xff) - 1, (word >> 8 & 0xff) - 1),
-                                 min((word >> 16 & 0xff) - 1, (word >> 24) - 1)) + 1);
+                                 min((word >> 16 & 0xff) - 1, (word >> 24) - 1)));
 #pragma unroll
           for (int k = 0; k < 4; ++k) value[4 * i + k] = ue8m0(word, k);
         }
@@ -179,7 +178,7 @@ struct GroupScales {
       nan_rows = (is_nan | is_nan >> 1) & 0x55555555U;
       const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, min(exponent, 254U)));
       reference = static_cast<float>(min((largest - 127 + 3) >> 2 << 2, 124));
-      smallest = static_cast<float>(static_cast<int32_t>(__reduce_min_sync(~0U, least)) - 127);
+      smallest = static_cast<float>(static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) - 126);
     }
   }
 

@@ -45,9 +45,9 @@ struct SharedLayout {
   static constexpr int kWeightScalesBytes = kGroups * kWeightScales<Format> * 2 * kGroupTokens;
   static constexpr int kMaxima = kWeightScales_ + 2 * kWeightScalesBytes;  // [2][head][group] FP32
   static constexpr int kMaximaBytes = kHeads * kGroups * 4;
-  static constexpr int kScaleMaxima = kMaxima + 2 * kMaximaBytes;  // [2][group] FP32, 16 bytes between
-  static constexpr int kScaleMinima = kScaleMaxima + 2 * kGroups * 4;          // [2][group] FP32
-  static constexpr int kFactors = kScaleMinima + 2 * kGroups * 4; // [head] 2 x FP32
+  static constexpr int kScaleMaxima = kMaxima + 2 * kMaximaBytes;      // [2][group] FP32, 16 bytes between
+  static constexpr int kScaleMinima = kScaleMaxima + 2 * kGroups * 4;  // [2][group] FP32
+  static constexpr int kFactors = kScaleMinima + 2 * kGroups * 4;      // [head] 2 x FP32
   // While there are tokens: scores of the second half of the chunks, [group][8 heads][lane] 4 x FP32. After that
   // [group][head] 2 x FP32.
   static constexpr int kScores = kFactors + kHeads * 8;

@@ -11,8 +11,9 @@
 //
 // Output (BF16). Storing costs half a unit of BF16, at most 2^-8 of the value. A score error of e moves a weight by the
 // factor 1 + e, so the rest is in proportion to sum(weight * |v|).
-//   Tensor cores take weights of 16 bits. Sparse decode rounds them to F16, 11 bits, so by up to 2^-11 each
-//   (`weight_unit`; the average is far below, for roundings of many weights cancel). F16 ends at 2^-24, so that a
+//   Tensor cores take weights of 16 bits. Sparse decode rounds them to F16, 11 bits, so by up to 2^-12 each, and so are
+//   FP32 scales and their product: 1.5 * 2^-11 (`weight_unit`; the average is far below, for roundings of many weights
+//   cancel). F16 ends at 2^-24, so that a
 //   weight far below the largest one is off by half of that or lost. Weights may be multiplied with the scale of their
 //   token first, and the scales of ordinary tokens differ by up to 4: hence sum(min(weight, 2^-23) * |v|)
 //   (`small_factor`). Dense decode splits them into a pair of BF16, 16 bits and no such end; what is left is 2^-17 and
@@ -55,7 +56,7 @@ inline Tolerance tolerance_of(std::string_view arch, bool dense) {
   if (arch == "cpu") return tolerance;  // FP32 throughout
   tolerance.score_factor = 4;
   tolerance.peak_factor = 16;
-  tolerance.weight_unit = dense ? 0x1p-15 : 0x1p-11;
+  tolerance.weight_unit = dense ? 0x1p-15 : 0x1.8p-11;
   tolerance.small_factor = dense ? 0.0 : 1.0;
   return tolerance;
 }
