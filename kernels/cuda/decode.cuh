@@ -227,10 +227,12 @@ class Worker {
   }
 
  private:
+  // Of this warp's group.
   __device__ __forceinline__ StoredToken token(int stage, int row) const {
     const int number = kGroupTokens * group_ + token_of_row(row);
     return {shared_ + Layout::kRows + stage * Layout::kRowsBytes + number * Format::kRowStride,
-            shared_ + Layout::kScales + stage * Layout::kScalesBytes + number * Format::kScaleBytes};
+            shared_ + Layout::kScales + stage * Layout::kScalesOfStage + sharer_ * Layout::kScalesBytes +
+                number * Format::kStoredScales};
   }
 
   // Weights of this warp's group.
@@ -253,7 +255,7 @@ class Worker {
         for (int n = 0; n < kScoreTiles; ++n) {
           write(exchange + 512 * n, float4{scores[n][0], scores[n][1], scores[n][2], scores[n][3]});
         }
-        named_barrier_arrive(1 + group_, 64);
+        named_barrier(1 + group_, 64);
         store_scales(scales, buffer);
         return;
       }
@@ -409,17 +411,18 @@ class Worker {
     return true;
   }
 
-  // The scale of the token of value_row() for dimensions 32 part .. of the warp's chunk.
+  // The scales of the token of value_row().
+  __device__ __forceinline__ const uint8_t* value_scales(int stage, int k, int x) const {
+    return shared_ + Layout::kScales + stage * Layout::kScalesOfStage +
+           (kGroupTokens * k + 4 * x + ((c_ + 2 * x) & 3)) * Format::kStoredScales;
+  }
+
+  // Of them, that of dimensions 32 part .. of the warp's chunk.
   __device__ __forceinline__ float value_scale(int stage, int k, int x, int part) const {
-    const int number = kGroupTokens * k + 4 * x + ((c_ + 2 * x) & 3);
-    if constexpr (Format::kInnerScales >= 0) {
-      return read<float>(shared_ + Layout::kRows + stage * Layout::kRowsBytes + number * Format::kRowStride +
-                         Format::kInnerScales + 4 * (chunk_ / 2));
-    } else {
-      const int index = Format::kChunk == Chunk::kHalvesE4m3 ? 2 * chunk_ + part : chunk_;
-      const uint8_t* scales = shared_ + Layout::kScales + stage * Layout::kScalesBytes + number * Format::kScaleBytes;
-      return __uint_as_float(static_cast<uint32_t>(scales[index]) << 23);
-    }
+    const uint8_t* scales = value_scales(stage, k, x);
+    if constexpr (Format::kInnerScales >= 0) return read<float>(scales + 4 * (chunk_ / 2));
+    const int index = Format::kChunk == Chunk::kHalvesE4m3 ? 2 * chunk_ + part : chunk_;
+    return __uint_as_float(static_cast<uint32_t>(scales[index]) << 23);
   }
 
   // The same as accumulate_f16(), for scales of any range: weights times scales are summed up as BF16 and what that
@@ -507,12 +510,9 @@ class Worker {
       if constexpr (Format::kChunk == Chunk::kScaledE4m3) value_operands_e4m3(values, g_, a);
       if constexpr (Format::kChunk == Chunk::kHalvesE4m3) value_operands_halves(values, g_, a);
       if constexpr (Format::kChunk == Chunk::kScaledE2m1) {
-        const uint8_t* scales = shared_ + Layout::kScales + stage * Layout::kScalesBytes + 4 * chunk_ + (g_ >> 1);
         uint8_t scale[4];
 #pragma unroll
-        for (int x = 0; x < 4; ++x) {
-          scale[x] = scales[(kGroupTokens * k + 4 * x + ((c_ + 2 * x) & 3)) * Format::kScaleBytes];
-        }
+        for (int x = 0; x < 4; ++x) scale[x] = value_scales(stage, k, x)[4 * chunk_ + (g_ >> 1)];
         value_operands_e2m1(values, g_, scale, a);
       }
       uint2 scale[kParts];

@@ -108,13 +108,20 @@ class Fetcher {
       index_ = load(tile_ + 1);
       const int stage = tile_ % Layout::kStages;
       uint8_t* rows = shared_ + Layout::kRows + stage * Layout::kRowsBytes + kGroupTokens * group_ * Format::kRowStride;
-      uint8_t* scales =
-          shared_ + Layout::kScales + stage * Layout::kScalesBytes + kGroupTokens * group_ * Format::kScaleBytes;
+      uint8_t* scales = shared_ + Layout::kScales + stage * Layout::kScalesOfStage + sharer_ * Layout::kScalesBytes +
+                        kGroupTokens * group_ * Format::kStoredScales;
       if (__all_sync(~0U, source.aligned)) {
         copy(source, rows, scales);
       } else if (lane_ < kGroupTokens) {
-        copy_bytes(rows + lane_ * Format::kRowStride, source.row, Format::kRowBytes);
-        copy_bytes(scales + lane_ * Format::kScaleBytes, source.scales, Format::kScaleBytes);
+        constexpr int kHalf = kSharers<kGroups> == 1 ? Format::kRowBytes : Format::kSecondHalf;
+        uint8_t* row = rows + lane_ * Format::kRowStride;
+        const uint8_t* from = source.row;
+        if (sharer_ == 0) {
+          copy_bytes(row, from, kHalf);
+        } else {
+          copy_bytes(row + kHalf, from == nullptr ? from : from + kHalf, Format::kRowBytes - kHalf);
+        }
+        copy_bytes(scales + lane_ * Format::kStoredScales, scales_of(source), Format::kStoredScales);
       }
     }
     ++tile_;
@@ -161,20 +168,20 @@ class Fetcher {
         copy_pieces<kMore % 128 / 16, 1>(source.row, rows, Format::kRowBytes - kMore % 128);
       }
     }
-    if (lane_ < kGroupTokens) {
+    if (Format::kStoredScales > 0 && lane_ < kGroupTokens) {
       const bool zero = source.row == nullptr;
-      if constexpr (Format::kInnerScales >= 0) {
-        copy_async_16(smem_address(rows + lane_ * Format::kRowStride + Format::kInnerScales),
-                      zero ? a_.main.pool.base : source.row + Format::kInnerScales, zero);
-      }
-      if constexpr (Format::kScaleBytes > 0) {
-        const uint8_t* from = zero ? a_.main.pool.base : source.scales;
-        const uint32_t to = smem_address(scales + lane_ * Format::kScaleBytes);
-        if constexpr (Format::kScaleBytes == 8) copy_async_8(to, from, zero);
-        if constexpr (Format::kScaleBytes >= 16) copy_async_16(to, from, zero);
-        if constexpr (Format::kScaleBytes == 32) copy_async_16(to + 16, from + 16, zero);
-      }
+      const uint8_t* from = zero ? a_.main.pool.base : scales_of(source);
+      const uint32_t to = smem_address(scales + lane_ * Format::kStoredScales);
+      if constexpr (Format::kStoredScales == 8) copy_async_8(to, from, zero);
+      if constexpr (Format::kStoredScales >= 16) copy_async_16(to, from, zero);
+      if constexpr (Format::kStoredScales == 32) copy_async_16(to + 16, from + 16, zero);
     }
+  }
+
+  // Null if there is no token.
+  static __device__ __forceinline__ const uint8_t* scales_of(const Source<Format>& source) {
+    if (source.row == nullptr) return nullptr;
+    return Format::kInnerScales >= 0 ? source.row + Format::kInnerScales : source.scales;
   }
 
   const DecodeArguments& a_;

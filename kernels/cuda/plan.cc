@@ -13,14 +13,16 @@ struct BlockTime {
   double per_token;
   double per_token_shared;
 };
-constexpr BlockTime kShortTiles = {4.2, 0.036, 0.049};
+constexpr BlockTime kShortTiles = {5.2, 0.036, 0.049};
 constexpr BlockTime kLongTiles = {4.2, 0.0265, 0.0265};
 constexpr int32_t kLongTile = 128;
-constexpr double kMerge = 2.0;
-constexpr double kCombine = 2.0;
+constexpr double kMerge = 1.2;
+constexpr double kPerSplit = 0.15;
+constexpr double kCombine = 4.5;
 constexpr double kPerPart = 0.05;
 constexpr int32_t kMaxParts = 64;
 constexpr int64_t kGroupTokens = 16;
+constexpr int64_t kTokensOfPart = 256;  // less is not worth a second kernel
 
 constexpr int64_t divide_up(int64_t number, int64_t by) {
   return (number + by - 1) / by;
@@ -48,12 +50,12 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
     if (at_once == 0 || (kernel.splits >> splits & 1) == 0) continue;
     for (int32_t parts = 1; parts <= kMaxParts; parts *= 2) {
       const int64_t shards = int64_t{splits} * parts;
-      if (shards > 1 && shards > divide_up(work.tokens, kGroupTokens)) break;
+      if (shards > 1 && shards > divide_up(work.tokens, parts > 1 ? kTokensOfPart : kGroupTokens)) break;
       const auto tokens = static_cast<double>(divide_up(work.tokens, shards));
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
       const bool shared = std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
       const double per_token = shared ? block.per_token_shared : block.per_token;
-      const double time = waves * (block.start + per_token * tokens + (splits > 1 ? kMerge : 0)) +
+      const double time = waves * (block.start + per_token * tokens + (splits > 1 ? kMerge + kPerSplit * splits : 0)) +
                           (parts > 1 ? kCombine + kPerPart * parts : 0);
       if (time < best.time) best = {index, splits, parts, time};
     }

@@ -59,23 +59,19 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t 
       "{\n\t"
       ".reg .pred done;\n\t"
       "wait:\n\t"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
       "@done bra finished;\n\t"
       "bra wait;\n\t"
       "finished:\n\t"
       "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
+  asm volatile("fence.acq_rel.cluster;" ::: "memory");
 }
 
 // A barrier among `threads` threads of the block.
 __device__ __forceinline__ void named_barrier(uint32_t id, uint32_t threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-// Counts this thread in without waiting.
-__device__ __forceinline__ void named_barrier_arrive(uint32_t id, uint32_t threads) {
-  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // --- clusters --------------------------------------------------------------------------------------------------------

@@ -197,6 +197,7 @@ __device__ __forceinline__ void value_operands_e2m1(const uint8_t* const (&rows)
 // kRowBytes      of one token in global memory, copied as they are
 // kRowStride     of one token in shared memory (32 or 96 mod 128)
 // kScaleBytes    of one token behind the page's data rows; 0: none, or inside the row
+// kStoredScales  bytes of scales of a token in shared memory, apart from its row
 // kScoreChunks   chunks of a key
 // kStages        tiles in shared memory
 // kSecondHalf    where chunk 4 begins
@@ -208,36 +209,42 @@ struct V4 {
   static constexpr int kBf16Chunk = 7, kBf16Offset = 448;
   static constexpr Chunk kChunk = Chunk::kScaledE4m3;
   static constexpr int kSecondHalf = 256, kSecondPart = 512, kInnerScales = -1;
+  static constexpr int kStoredScales = 8;
 };
 struct V32 {
   static constexpr int kRowBytes = 656, kRowStride = 672, kScaleBytes = 0, kScoreChunks = 9, kStages = 2;
   static constexpr int kBf16Chunk = 8, kBf16Offset = 528;
   static constexpr Chunk kChunk = Chunk::kScaledE4m3;
   static constexpr int kSecondHalf = 256, kSecondPart = 528, kInnerScales = 512;
+  static constexpr int kStoredScales = 16;
 };
 struct V41 {
   static constexpr int kRowBytes = 512, kRowStride = 544, kScaleBytes = 16, kScoreChunks = 8, kStages = 2;
   static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kHalvesE4m3;
   static constexpr int kSecondHalf = 256, kSecondPart = 512, kInnerScales = -1;
+  static constexpr int kStoredScales = 16;
 };
 struct V41Fp4 {
   static constexpr int kRowBytes = 256, kRowStride = 288, kScaleBytes = 32, kScoreChunks = 8, kStages = 4;
   static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kScaledE2m1;
   static constexpr int kSecondHalf = 128, kSecondPart = 256, kInnerScales = -1;
+  static constexpr int kStoredScales = 32;
 };
 struct Dense576 {
   static constexpr int kRowBytes = 1152, kRowStride = 1184, kScaleBytes = 0, kScoreChunks = 9, kStages = 2;
   static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kBf16;
   static constexpr int kSecondHalf = 512, kSecondPart = 1024, kInnerScales = -1;
+  static constexpr int kStoredScales = 0;
 };
 struct Dense512 {
   static constexpr int kRowBytes = 1024, kRowStride = 1056, kScaleBytes = 0, kScoreChunks = 8, kStages = 2;
   static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kBf16;
   static constexpr int kSecondHalf = 512, kSecondPart = 1024, kInnerScales = -1;
+  static constexpr int kStoredScales = 0;
 };
 
 // FP8 formats whose scales are multiplied onto scores and weights.

@@ -24,30 +24,27 @@ __device__ __forceinline__ float ue8m0(uint32_t word, int byte) {
 // The scales of one token as scores need them, FP32: of the chunks of one half of the row, for kHalvesE4m3 two of each.
 template <typename Format>
 struct ScoreScales {
-  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* /*scales*/, int /*part_of_row*/) {}
+  __device__ ScoreScales(const uint8_t* /*scales*/, int /*part_of_row*/) {}
 };
 
 template <>
 struct ScoreScales<V4> {
   uint32_t word;
-  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* scales, int part_of_row)
-      : word(read<uint32_t>(scales + 4 * part_of_row)) {}
+  __device__ ScoreScales(const uint8_t* scales, int part_of_row) : word(read<uint32_t>(scales + 4 * part_of_row)) {}
   __device__ float operator()(int chunk, int /*part*/) const { return ue8m0(word, chunk); }
 };
 
 template <>
 struct ScoreScales<V32> {
   float2 values;
-  __device__ ScoreScales(const uint8_t* row, const uint8_t* /*scales*/, int part_of_row)
-      : values(read<float2>(row + V32::kInnerScales + 8 * part_of_row)) {}
+  __device__ ScoreScales(const uint8_t* scales, int part_of_row) : values(read<float2>(scales + 8 * part_of_row)) {}
   __device__ float operator()(int chunk, int /*part*/) const { return chunk < 2 ? values.x : values.y; }
 };
 
 template <>
 struct ScoreScales<V41> {
   uint2 words;
-  __device__ ScoreScales(const uint8_t* /*row*/, const uint8_t* scales, int part_of_row)
-      : words(read<uint2>(scales + 8 * part_of_row)) {}
+  __device__ ScoreScales(const uint8_t* scales, int part_of_row) : words(read<uint2>(scales + 8 * part_of_row)) {}
   __device__ float operator()(int chunk, int part) const {
     return ue8m0(chunk < 2 ? words.x : words.y, 2 * (chunk & 1) + part);
   }
@@ -82,7 +79,7 @@ __device__ __forceinline__ QueryOperands query_operands(const uint8_t* query, in
 template <typename Format, int kTiles, int kQueryStride>
 __device__ __forceinline__ void score_half(const StoredToken& low, const StoredToken& high, const uint8_t* query, int c,
                                            int second, float (&scores)[kTiles][4]) {
-  const ScoreScales<Format> scales_low(low.row, low.scales, second), scales_high(high.row, high.scales, second);
+  const ScoreScales<Format> scales_low(low.scales, second), scales_high(high.scales, second);
   const uint8_t* row_low = low.row + second * Format::kSecondHalf;
   const uint8_t* row_high = high.row + second * Format::kSecondHalf;
   const uint8_t* query_half = query + second * 512;
@@ -155,7 +152,7 @@ struct GroupScales {
       uint32_t exponent = 0;
       uint32_t least = ~0U;  // biased exponent, less 1: 0 becomes the largest number
       if constexpr (Format::kInnerScales >= 0) {
-        const auto pair = read<float2>(token.row + Format::kInnerScales + 8 * side);
+        const auto pair = read<float2>(token.scales + 8 * side);
         value[0] = value[1] = pair.x;
         value[2] = value[3] = pair.y;
         // The mantissa may double the power.

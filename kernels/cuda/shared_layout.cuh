@@ -36,9 +36,10 @@ struct SharedLayout {
   static constexpr int kRowsBytes = kTileTokens * Format::kRowStride;
   static constexpr int kQuery = kRows + kStages * kRowsBytes;            // [head] F16, BF16 in a BF16 chunk
   static constexpr int kExchangeBytes = kQuery + kHeads * kQueryStride;  // all up to here is free at the end
-  static constexpr int kScales = kExchangeBytes;                         // [stage][token] raw scales
-  static constexpr int kScalesBytes = kTileTokens * Format::kScaleBytes;
-  static constexpr int kWeights = kScales + kStages * kScalesBytes;  // [2][group][head][row] F16
+  static constexpr int kScales = kExchangeBytes;  // [stage][sharer][token] raw scales: each warp has a copy of its own
+  static constexpr int kScalesBytes = kTileTokens * Format::kStoredScales;
+  static constexpr int kScalesOfStage = kSharers<kGroups> * kScalesBytes;
+  static constexpr int kWeights = kScales + kStages * kScalesOfStage;  // [2][group][head][row] F16
   static constexpr int kWeightsHigh = kWeights + (kAllBf16<Format> ? 0 : 2 * kWeightBytes);   // the same in BF16
   static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? 2 * kWeightBytes : 0);  // and what it lacks
   static constexpr int kWeightScales_ = kWeightsLow + (kHasBf16Values ? 2 * kWeightBytes : 0);
