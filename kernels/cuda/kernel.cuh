@@ -8,9 +8,16 @@
 
 namespace flashmla::cuda {
 
-// Two blocks of 8 heads with short tiles fit on an SM, but V32's needs more registers than that leaves.
+// Two blocks of 8 heads with short tiles fit on an SM of sm_90a; V32's need more registers than that leaves, and so do
+// other architectures' so far.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+constexpr int kMostBlocksPerSm = 1;
+#else
+constexpr int kMostBlocksPerSm = 2;
+#endif
 template <typename Format, int kHeads, int kGroups>
-constexpr int kBlocksPerSm = kHeads == 8 && kGroups == 4 && !kDense<Format> && Format::kInnerScales < 0 ? 2 : 1;
+constexpr int kBlocksPerSm =
+    kHeads == 8 && kGroups == 4 && !kDense<Format> && Format::kInnerScales < 0 ? kMostBlocksPerSm : 1;
 
 template <typename Format, int kHeads, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups>)
