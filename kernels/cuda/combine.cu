@@ -45,11 +45,6 @@ __global__ void __launch_bounds__(kCombineThreads)
 
 }  // namespace
 
-size_t partial_bytes(int32_t rows, int32_t heads, int32_t parts) {
-  return static_cast<size_t>(rows) * static_cast<size_t>(heads) * static_cast<size_t>(parts) *
-         (kPartialDims * sizeof(float) + sizeof(float2));
-}
-
 cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(heads), 1);

@@ -36,8 +36,6 @@ Kernels kernels_v41_fp4();
 Kernels kernels_dense576();
 Kernels kernels_dense512();
 
-// Bytes of the results of `parts` clusters for each row (DecodeArguments::partial).
-size_t partial_bytes(int32_t rows, int32_t heads, int32_t parts);
 // Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens).
 cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream);
 

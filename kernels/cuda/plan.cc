@@ -77,4 +77,9 @@ Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies
   return plan;
 }
 
+size_t partial_bytes(int32_t rows, int32_t heads, int32_t parts) {
+  constexpr size_t kValues = kPartialDims + 2;
+  return static_cast<size_t>(rows) * static_cast<size_t>(heads) * static_cast<size_t>(parts) * kValues * sizeof(float);
+}
+
 }  // namespace flashmla::cuda

@@ -34,4 +34,8 @@ struct Plan {
 Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
                int32_t padded_heads);
 
+// Bytes of the results of `parts` clusters for each row (DecodeArguments::partial): kPartialDims values, maximum and
+// sum for each head.
+size_t partial_bytes(int32_t rows, int32_t heads, int32_t parts);
+
 }  // namespace flashmla::cuda

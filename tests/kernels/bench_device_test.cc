@@ -28,7 +28,7 @@ class Bench {
 
   // With the stand-ins; `environment` is added to ours.
   Outcome run(const std::vector<std::string>& more, std::vector<std::string> environment = {}) const {
-    environment.push_back("LD_LIBRARY_PATH=" FLASHMLA_TEST_STAND_IN_FOLDER);
+    environment.push_back("LD_LIBRARY_PATH=" FLASHMLA_TEST_FAKE_DRIVER);
     return start(more, std::move(environment));
   }
   Outcome run_without_driver() const { return start({"--section", "A"}, {"LD_LIBRARY_PATH="}); }
@@ -79,7 +79,7 @@ class Bench {
 TEST_CASE("bench on a device: every kind of cache is timed, and the plain read reads the bytes of the call") {
   const Bench bench;
   const Outcome outcome = bench.run({"--section", "A,B,C,F,N", "--shape", "/sq1/b1", "--quick", "--replays", "3"},
-                                    {"STAND_IN_DEVICE=NVIDIA H200"});
+                                    {"FAKE_CUDA_NAME=NVIDIA H200"});
   CAPTURE(outcome.out, outcome.errors);
   REQUIRE(outcome.exit == 0);
   REQUIRE(outcome.report.is_object());
@@ -88,9 +88,9 @@ TEST_CASE("bench on a device: every kind of cache is timed, and the plain read r
   for (const auto& shape : outcome.report["shapes"]) {
     CAPTURE(shape["name"].get<std::string>());
     CHECK(shape["error"].is_null());
-    // A graph of the stand-in takes a millisecond.
+    // A graph of the fake driver takes 0.125 ms.
     const auto launches = shape["cold"]["launches_per_graph"].get<double>();
-    CHECK(shape["cold"]["us"].get<double>() == Approx(1000 / launches));
+    CHECK(shape["cold"]["us"].get<double>() == Approx(125 / launches));
     CHECK(launches >= shape["cold_sets"].get<double>());
     CHECK(shape["plain_read"]["us"].get<double>() > 0);
   }
@@ -99,7 +99,7 @@ TEST_CASE("bench on a device: every kind of cache is timed, and the plain read r
 }
 
 TEST_CASE("bench on a device: a plain read of other bytes is no floor") {
-  const Outcome outcome = Bench().run({"--shape", "v4-128/h8/sq1/b1"}, {"STAND_IN_WRONG_FOLD=1"});
+  const Outcome outcome = Bench().run({"--shape", "v4-128/h8/sq1/b1"}, {"FAKE_CUDA_WRONG_FOLD=1"});
   CHECK(outcome.exit == 3);
   CHECK(contains(outcome.out, "not measured: the plain read does not read the bytes it should"));
 }

@@ -1,15 +1,22 @@
 // A CUDA driver for machines without one, as far as the gate and the benchmark call it: device memory is host memory,
-// work on a stream is done at once, a capture records it. FAKE_CUDA_DEVICES (default 1) and FAKE_CUDA_CAPABILITY
-// (default 90) say what it drives.
+// work on a stream is done at once, a capture records it; between two events lies 0.125 ms, whatever is there.
+// FAKE_CUDA_DEVICES (default 1), FAKE_CUDA_CAPABILITY (default 90) and FAKE_CUDA_NAME say what it drives.
 #include "tests/kernels/fake_driver.h"
 
+#include <sys/mman.h>
+
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
+
+#include "tests/kernels/fake_kernels.h"
 
 namespace {
 
@@ -18,14 +25,14 @@ enum Error {
   kInvalidValue = 1,
   kOutOfMemory = 2,
   kFileNotFound = 301,
-  kInvalidHandle = 400,
   kIllegalAddress = 700,
-  kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901
 };
 
 using Work = std::function<void()>;
+
+constexpr size_t kLarge = size_t{64} << 20;  // such memory is reserved, not touched
 
 struct Stream {
   bool capturing = false;
@@ -40,6 +47,7 @@ struct Graph {
 struct Driver {
   std::map<uintptr_t, size_t> memory;  // first address and size of each allocation
   std::vector<Stream*> streams;
+  std::set<std::string> names;  // of functions; their addresses are the handles
   bool lost = false;
 };
 
@@ -145,23 +153,28 @@ int cuDeviceGet(int* device, int ordinal) {
 }
 
 int cuDeviceGetName(char* name, int length, int) {
-  std::strncpy(name, "Fake GPU", static_cast<size_t>(length) - 1);
+  const char* wanted = std::getenv("FAKE_CUDA_NAME");
+  std::snprintf(name, static_cast<size_t>(length), "%s", wanted != nullptr ? wanted : "Fake GPU");
   return kSuccess;
 }
 
 int cuDeviceGetPCIBusId(char* id, int length, int) {
-  std::strncpy(id, "0000:01:00.0", static_cast<size_t>(length) - 1);
+  std::snprintf(id, static_cast<size_t>(length), "0000:01:00.0");
   return kSuccess;
 }
 
 int cuDeviceGetAttribute(int* value, int attribute, int) {
+  constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
   const int capability = number_from("FAKE_CUDA_CAPABILITY", 90);
-  *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 1;
+  *value = attribute == kMultiprocessors ? 132
+           : attribute == kMajor         ? capability / 10
+           : attribute == kMinor         ? capability % 10
+                                         : 1;
   return kSuccess;
 }
 
 int cuDeviceTotalMem_v2(size_t* bytes, int) {
-  *bytes = size_t{1} << 30;
+  *bytes = size_t{140} << 30;
   return kSuccess;
 }
 
@@ -182,18 +195,30 @@ int cuCtxSetCurrent(void*) {
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   if (const int error = forbidden_in_capture()) return error;
   if (bytes == 0) return kInvalidValue;
-  // Aligned as the real driver does it, and of exactly this size, so that sanitizers see the bounds.
   void* memory = nullptr;
-  if (posix_memalign(&memory, 256, bytes) != 0) return kOutOfMemory;
-  std::memset(memory, 0x5a, bytes);
+  if (bytes >= kLarge) {
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return kOutOfMemory;
+  } else {
+    // Aligned as the real driver does it, and of exactly this size, so that sanitizers see the bounds.
+    if (posix_memalign(&memory, 256, bytes) != 0) return kOutOfMemory;
+    std::memset(memory, 0x5a, bytes);
+  }
   *address = reinterpret_cast<uintptr_t>(memory);
   driver().memory[reinterpret_cast<uintptr_t>(memory)] = bytes;
   return kSuccess;
 }
 
 int cuMemFree_v2(uint64_t address) {
-  if (driver().memory.erase(static_cast<uintptr_t>(address)) == 0) return kInvalidValue;
-  std::free(at(address));
+  const auto found = driver().memory.find(static_cast<uintptr_t>(address));
+  if (found == driver().memory.end()) return kInvalidValue;
+  if (found->second >= kLarge) {
+    munmap(at(address), found->second);
+  } else {
+    std::free(at(address));
+  }
+  driver().memory.erase(found);
+  fake_forget(address);
   return kSuccess;
 }
 
@@ -312,25 +337,35 @@ int cuEventElapsedTime(float* milliseconds, void*, void*) {
   return kSuccess;
 }
 
-int cuModuleLoad(void**, const char*) {
-  return kFileNotFound;
+int cuModuleLoad(void** module, const char* path) {
+  std::FILE* file = std::fopen(path, "rb");
+  if (file == nullptr) return kFileNotFound;
+  *module = file;
+  return kSuccess;
 }
 
-int cuModuleGetFunction(void**, void*, const char*) {
-  return kInvalidHandle;
+int cuModuleGetFunction(void** function, void*, const char* name) {
+  *function = const_cast<std::string*>(&*driver().names.insert(name).first);
+  return kSuccess;
 }
 
-int cuModuleUnload(void*) {
+int cuModuleUnload(void* module) {
+  std::fclose(static_cast<std::FILE*>(module));
   return kSuccess;
 }
 
 int cuFuncSetAttribute(void*, int, int) {
-  return kNotSupported;
+  return kSuccess;
 }
 
-int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream*, void**,
-                   void**) {
-  return kNotSupported;
+// What a kernel in a graph would do is left out.
+int cuLaunchKernel(void* function, unsigned grid_x, unsigned, unsigned, unsigned block_x, unsigned, unsigned, unsigned,
+                   Stream* stream, void** arguments, void**) {
+  if (grid_x == 0 || block_x == 0 || block_x > 1024) return kInvalidValue;
+  const char* name = static_cast<const std::string*>(function)->c_str();
+  if (stream != nullptr && stream->capturing) return submit(stream, [] {});
+  fake_run_kernel(name, arguments);
+  return kSuccess;
 }
 }
 // NOLINTEND(readability-identifier-naming)

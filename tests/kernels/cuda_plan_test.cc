@@ -1,0 +1,163 @@
+// How a call is spread over a device: what must hold for every shape, on devices of several kinds.
+#include "kernels/cuda/plan.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace flashmla::cuda {
+namespace {
+
+constexpr uint32_t bit(int32_t splits) {
+  return 1U << splits;
+}
+
+constexpr uint32_t kAnySplits = 0x1fffe;
+
+Kernel kernel(int32_t heads, int32_t tile_tokens, uint32_t splits) {
+  Kernel made{};
+  made.heads = heads;
+  made.tile_tokens = tile_tokens;
+  made.splits = splits;
+  return made;
+}
+
+// Few heads in a block and many, of 16 two kernels; that of 64 merges where the results fit.
+Kernels some_kernels() {
+  return {kernel(8, 64, kAnySplits), kernel(16, 64, kAnySplits), kernel(16, 128, bit(1) | bit(2) | bit(4) | bit(8)),
+          kernel(64, 64, bit(1) | bit(4) | bit(8) | bit(16))};
+}
+
+// A device with this many multiprocessors, whose clusters have at most `largest` blocks.
+Occupancy device(int32_t multiprocessors, int32_t largest) {
+  Occupancy occupancy{};
+  occupancy.multiprocessors = multiprocessors;
+  for (int32_t splits = 1; splits <= largest; ++splits) {
+    occupancy.clusters[static_cast<size_t>(splits)] = multiprocessors / splits;
+  }
+  return occupancy;
+}
+
+std::vector<Work> many_works() {
+  std::vector<Work> works;
+  for (const int32_t rows : {1, 2, 3, 7, 16, 64, 100, 132, 500, 4096}) {
+    for (const int32_t heads : {1, 8, 9, 16, 17, 64, 65, 128, 2048}) {
+      for (const int64_t tokens : {0, 1, 15, 16, 17, 32, 100, 128, 255, 511, 512, 1024, 2048, 5000, 65536, 1 << 20}) {
+        works.push_back({rows, heads, tokens});
+      }
+    }
+  }
+  return works;
+}
+
+std::vector<std::vector<Occupancy>> some_devices() {
+  std::vector<std::vector<Occupancy>> devices;
+  for (const int32_t multiprocessors : {1, 16, 132, 148}) {
+    for (const int32_t largest : {1, 3, 8, 16}) devices.push_back({4, device(multiprocessors, largest)});
+  }
+  // Kernels that differ in the clusters they can have, and one with gaps.
+  devices.push_back({device(132, 16), device(132, 1), device(132, 8), device(132, 2)});
+  Occupancy gaps = device(132, 16);
+  for (const size_t splits : {2, 4, 8, 16}) gaps.clusters[splits] = 0;
+  devices.push_back({4, gaps});
+  return devices;
+}
+
+// Calls check(plan, occupancy of its kernel, work) for every work on every device.
+template <typename Check>
+void for_each_plan(const Check& check) {
+  const Kernels kernels = some_kernels();
+  for (const auto& occupancies : some_devices()) {
+    for (const Work& work : many_works()) {
+      const Plan plan = make_plan(kernels, occupancies, work, work.heads);
+      CAPTURE(occupancies[0].multiprocessors, work.rows, work.heads, work.tokens, plan.grid.splits, plan.grid.parts);
+      const auto index = static_cast<size_t>(plan.kernel - kernels.data());
+      REQUIRE(index < kernels.size());
+      check(plan, occupancies[index], work);
+    }
+  }
+}
+
+TEST_CASE("plan: the kernel can merge what the clusters share, and the device can run them") {
+  for_each_plan([](const Plan& plan, const Occupancy& occupancy, const Work&) {
+    REQUIRE(plan.grid.splits >= 1);
+    REQUIRE(plan.grid.splits <= kMaxSplits);
+    REQUIRE((plan.kernel->splits & bit(plan.grid.splits)) != 0);
+    REQUIRE(occupancy.clusters[static_cast<size_t>(plan.grid.splits)] > 0);
+  });
+}
+
+TEST_CASE("plan: no block is without tokens, and parts are worth a second kernel") {
+  for_each_plan([](const Plan& plan, const Occupancy&, const Work& work) {
+    const int64_t shards = int64_t{plan.grid.splits} * plan.grid.parts;
+    REQUIRE(plan.grid.parts >= 1);
+    REQUIRE((shards == 1 || shards <= (work.tokens + 15) / 16));
+    REQUIRE((plan.grid.parts == 1 || shards <= (work.tokens + 255) / 256));
+  });
+}
+
+TEST_CASE("plan: blocks have the least heads that are enough, or the most there are") {
+  for_each_plan([](const Plan& plan, const Occupancy&, const Work& work) {
+    REQUIRE(plan.grid.rows == work.rows);
+    REQUIRE(plan.kernel->heads == (work.heads <= 8 ? 8 : work.heads <= 16 ? 16 : 64));
+    REQUIRE(plan.grid.head_blocks == (work.heads + plan.kernel->heads - 1) / plan.kernel->heads);
+  });
+}
+
+TEST_CASE("plan: there is a workspace if and only if clusters share a row") {
+  bool some_share = false;
+  for_each_plan([&](const Plan& plan, const Occupancy&, const Work& work) {
+    const size_t floats = plan.grid.parts == 1 ? 0 : size_t{514} * static_cast<size_t>(work.rows * plan.grid.parts);
+    REQUIRE(plan.workspace_bytes == floats * 4 * static_cast<size_t>(work.heads));
+    some_share = some_share || plan.grid.parts > 1;
+  });
+  CHECK(some_share);
+}
+
+TEST_CASE("plan: padded heads change the number of blocks and nothing else") {
+  const Kernels kernels = some_kernels();
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  for (const Work& work : many_works()) {
+    CAPTURE(work.rows, work.heads, work.tokens);
+    const Plan plain = make_plan(kernels, occupancies, work, work.heads);
+    const int32_t padded_heads = (work.heads + 63) / 64 * 64;
+    const Plan padded = make_plan(kernels, occupancies, work, padded_heads);
+    REQUIRE(padded.kernel == plain.kernel);
+    REQUIRE(padded.grid.rows == plain.grid.rows);
+    REQUIRE(padded.grid.splits == plain.grid.splits);
+    REQUIRE(padded.grid.parts == plain.grid.parts);
+    REQUIRE(padded.workspace_bytes == plain.workspace_bytes);
+    REQUIRE(padded.grid.head_blocks == padded_heads / plain.kernel->heads);
+  }
+}
+
+TEST_CASE("plan: the same work on the same device is spread in the same way") {
+  const Kernels kernels = some_kernels();
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  const auto parts_of = [&](const Work& work) {
+    const Plan plan = make_plan(kernels, occupancies, work, work.heads);
+    return std::make_tuple(plan.kernel, plan.grid.rows, plan.grid.head_blocks, plan.grid.splits, plan.grid.parts,
+                           plan.workspace_bytes);
+  };
+  const std::vector<Work> works = many_works();
+  std::vector<decltype(parts_of(works[0]))> forwards, backwards;
+  for (auto work = works.begin(); work != works.end(); ++work) forwards.push_back(parts_of(*work));
+  for (auto work = works.rbegin(); work != works.rend(); ++work) backwards.push_back(parts_of(*work));
+  std::reverse(backwards.begin(), backwards.end());
+  CHECK(forwards == backwards);
+}
+
+TEST_CASE("plan: one long row is spread over the device, rows that fill the device are not split") {
+  const Kernels kernels = some_kernels();
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  const Grid one = make_plan(kernels, occupancies, {1, 8, 65536}, 8).grid;
+  CHECK(one.splits * one.parts >= 64);
+  const Grid full = make_plan(kernels, occupancies, {13200, 8, 128}, 8).grid;
+  CHECK(full.splits == 1);
+  CHECK(full.parts == 1);
+}
+
+}  // namespace
+}  // namespace flashmla::cuda
