@@ -36,9 +36,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
   const TokenRange range = token_range<Format>(a, place.b, part * static_cast<int32_t>(a.splits.divisor) + rank);
   const bool merges = a.splits.divisor > 1;
 
+  Worker<Format, kHeads, kGroups> worker(a, place, range, shared, warp, lane);
   QueryLoader<Format, kHeads, kGroups> queries(a, place, shared, warp, lane);
   queries.start();
-  Worker<Format, kHeads, kGroups> worker(a, place, range, shared, warp, lane);
   if (merges) {
     if (threadIdx.x == 0) expect_results<Format, kHeads, kGroups>(a, shared, rank);
     __syncwarp();

@@ -16,8 +16,8 @@ struct BlockTime {
 constexpr BlockTime kShortTiles = {5.2, 0.036, 0.049};
 constexpr BlockTime kLongTiles = {4.2, 0.0265, 0.0265};
 constexpr int32_t kLongTile = 128;
-constexpr double kMerge = 1.2;
-constexpr double kPerSplit = 0.15;
+constexpr double kMerge = 2.2;
+constexpr double kPerSplit = 0.12;
 constexpr double kCombine = 4.5;
 constexpr double kPerPart = 0.05;
 constexpr int32_t kMaxParts = 64;

@@ -53,7 +53,9 @@ __device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, uint32_t
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Waits for the end of the phase of this parity; what other blocks of the cluster stored before is then visible.
+// Waits for the end of the phase of this parity; what other blocks of the cluster stored before is then visible. The
+// first instruction waits (compute-sanitizer knows no other form), the second is done at once and acquires from the
+// cluster.
 __device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n\t"
@@ -63,10 +65,10 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t 
       "@done bra finished;\n\t"
       "bra wait;\n\t"
       "finished:\n\t"
+      "mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
       "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
-  asm volatile("fence.acq_rel.cluster;" ::: "memory");
 }
 
 // A barrier among `threads` threads of the block.

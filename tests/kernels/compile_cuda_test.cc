@@ -21,7 +21,7 @@ constexpr const char* kTwoKernels =
     "ptxas info    : 0 bytes gmem\n"
     "ptxas info    : Compiling entry function '_Z2k2Pf' for 'sm_90a'\n"
     "ptxas info    : Function properties for _Z2k2Pf\n"
-    "    16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+    "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
     "ptxas info    : Used 8 registers, used 0 barriers, 368 bytes cmem[0]\n"
     "ptxas info    : Compile time = 2.254 ms\n"
     "ptxas info    : Compiling entry function '_Z1kILi4EEvPf' for 'sm_90a'\n"
@@ -77,7 +77,7 @@ TEST_CASE("compiling CUDA: the figures of each kernel are recorded, and nothing 
   REQUIRE(table["kernels"].size() == 4);  // the same file twice
   CHECK(table["kernels"][0]["kernel"] == "_Z2k2Pf");
   CHECK(table["kernels"][0]["registers"] == 8);
-  CHECK(table["kernels"][0]["stack_bytes"] == 16);
+  CHECK(table["kernels"][0]["stack_bytes"] == 0);
   CHECK(table["kernels"][0]["static_shared_bytes"] == 0);
   CHECK(table["kernels"][1]["registers"] == 168);
   CHECK(table["kernels"][1]["static_shared_bytes"] == 1024);
@@ -96,6 +96,15 @@ TEST_CASE("compiling CUDA: a spill in a kernel or in what it calls is an error a
   CHECK(contains(compilation.output(),
                  std::string("_Z3bad: ") + stores + " bytes of spill stores, " + loads + " of spill loads"));
   CHECK_FALSE(contains(compilation.output(), "_Z2k2Pf"));
+  CHECK_FALSE(fs::exists(compilation.object()));
+}
+
+TEST_CASE("compiling CUDA: variables in local memory are an error, too") {
+  Compilation compilation;
+  CHECK(compilation.report(std::string(kTwoKernels) +
+                           "ptxas info    : Function properties for _Z3bad\n"
+                           "    16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n") != 0);
+  CHECK(contains(compilation.output(), "_Z3bad: 16 bytes of local memory for variables"));
   CHECK_FALSE(fs::exists(compilation.object()));
 }
 
