@@ -62,6 +62,10 @@ std::vector<std::vector<Occupancy>> some_devices() {
   Occupancy gaps = device(132, 16);
   for (const size_t splits : {2, 4, 8, 16}) gaps.clusters[splits] = 0;
   devices.push_back({4, gaps});
+  // Of no real device, but it tempts to split what has too few tokens: single blocks run one at a time.
+  Occupancy tempting = device(132, 16);
+  for (size_t splits = 1; splits <= kMaxSplits; ++splits) tempting.clusters[splits] = splits == 1 ? 1 : 132;
+  devices.push_back({4, tempting});
   return devices;
 }
 
