@@ -108,6 +108,14 @@ namespace {
 using namespace flashmla;
 using namespace flashmla::cuda;
 
+// A kernel reads one format.
+flashmla_status check_one_format(const flashmla_sparse_decode_params& params, ErrorText& error) {
+  if (params.extra.pool == nullptr || params.extra.topk == 0) return FLASHMLA_OK;
+  if (format_number(params.extra) == format_number(params.main)) return FLASHMLA_OK;
+  return error.set(FLASHMLA_UNSUPPORTED,
+                   "\"extra\" has records of another format than \"main\"; CUDA builds read one format in a call");
+}
+
 template <typename Params>
 Plan plan_of(const flashmla_context& context, const Params& params) {
   const Family& family = context.families[family_of(params)];
@@ -186,7 +194,8 @@ flashmla_status flashmla_sparse_decode_workspace(flashmla_context* context, cons
   context->error.clear();
   if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
   if (bytes == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"bytes\" is null");
-  const flashmla_status status = check_sparse_shape(*params, context->error);
+  flashmla_status status = check_sparse_shape(*params, context->error);
+  if (status == FLASHMLA_OK) status = check_one_format(*params, context->error);
   if (status != FLASHMLA_OK) return status;
   *bytes = params->batch == 0 ? 0 : plan_of(*context, *params).workspace_bytes;
   return FLASHMLA_OK;
@@ -196,7 +205,8 @@ flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla
   if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
   context->error.clear();
   if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  const flashmla_status status = check_sparse_decode(*params, context->error);
+  flashmla_status status = check_sparse_decode(*params, context->error);
+  if (status == FLASHMLA_OK) status = check_one_format(*params, context->error);
   if (status != FLASHMLA_OK || params->batch == 0) return status;
   return decode(*context, *params);
 }

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kCombineThreads)
   const int32_t token =
       heads > a.num_heads ? index / a.num_heads : row - b * static_cast<int32_t>(a.rows_per_request.divisor);
   const Head head = {true, token, index % a.num_heads};
-  const float inverse = sum == 0 ? 0 : 1 / denominator(a, head.number, maximum, sum);
+  const float inverse = sum == 0 ? 0 : 1 / denominator(load_sink(a, head), maximum, sum);
   store_bf16x4(a.out + at(a.out_stride, b, head) + 4 * threadIdx.x, times(total, inverse), a.out_aligned);
   if (threadIdx.x == 0) a.lse[at(a.lse_stride, b, head)] = log_sum_exp(maximum, sum);
 }

@@ -77,7 +77,8 @@ __device__ __forceinline__ TokenRange token_range(const DecodeArguments& a, int3
   TokenRange range{};
   int32_t count = 0;
   if constexpr (kDense<Format>) {
-    count = max(a.main.lengths[b], 0);
+    const int64_t most = int64_t{a.main.count} * a.main.pool.page_size.divisor;
+    count = static_cast<int32_t>(min(static_cast<int64_t>(max(a.main.lengths[b], 0)), most));
     range.main_count = count;
   } else {
     range.main_count = a.main.lengths != nullptr ? min(max(a.main.lengths[b], 0), a.main.count) : a.main.count;

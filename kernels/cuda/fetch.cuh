@@ -59,6 +59,7 @@ __device__ __forceinline__ Source<Format> find_token(const DecodeArguments& a, c
   if (index < 0) return {nullptr, nullptr, true};
   if constexpr (kDense<Format>) {
     const Pool& pool = a.main.pool;
+    if (int64_t{index} * pool.page_size.divisor >= pool.num_slots) return {nullptr, nullptr, true};
     const int32_t offset = position - quotient(position, pool.page_size) * pool.page_size.divisor;
     return locate<Format>(pool, index, offset);
   } else {

@@ -7,10 +7,15 @@ namespace flashmla::cuda {
 
 constexpr float kLog2E = 1.44269504088896341F;
 
+// A sink as the exponent of a power of two in the units of sums, 2^-kWeightBits; -inf: none.
+__device__ __forceinline__ float load_sink(const DecodeArguments& a, const Head& head) {
+  if (a.attn_sink == nullptr || !head.real) return -INFINITY;
+  return fmaf(__ldg(a.attn_sink + head.number), kLog2E, kWeightBits);
+}
+
 // The denominator of a head's weights, in units of 2^(maximum - kWeightBits); 0 only if there was no token.
-__device__ __forceinline__ float denominator(const DecodeArguments& a, int head, float maximum, float sum) {
-  if (a.attn_sink == nullptr || sum == 0) return sum;
-  return sum + exp2f(a.attn_sink[head] * kLog2E - maximum + kWeightBits);
+__device__ __forceinline__ float denominator(float sink, float maximum, float sum) {
+  return sum == 0 ? 0 : sum + exp2f(sink - maximum);
 }
 
 // ln(sum 2^(maximum - kWeightBits)), rounded about once: the sum is brought next to 1 before its logarithm is taken.
@@ -75,11 +80,6 @@ struct Destination {
   }
 };
 
-// What results are divided by; the sink of a row with several parts joins when they are added up.
-__device__ __forceinline__ float divisor_of(const DecodeArguments& a, const Head& head, float maximum, float sum) {
-  return a.parts.divisor > 1 ? sum : denominator(a, head.number, maximum, sum);
-}
-
 __device__ __forceinline__ float4 times(const float4& v, float by) {
   return {v.x * by, v.y * by, v.z * by, v.w * by};
 }
@@ -96,7 +96,8 @@ __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Pla
     if (!head.real) continue;
     const float4 summary = summary_of<Format, kHeads, kGroups>(shared, h);
     Destination::of<Format>(a, place, head, h).store_sums(summary.z, summary.w);
-    const float inverse = summary.w == 0 ? 0 : 1 / divisor_of(a, head, summary.z, summary.w);
+    const float inverse =
+        summary.w == 0 ? 0 : 1 / denominator(read<float>(shared + Layout::kSinks + 4 * h), summary.z, summary.w);
     write(shares + 8 * h,
           float2{exp2_fast(summary.x - summary.z) * inverse, exp2_fast(summary.y - summary.z) * inverse});
   }
@@ -194,6 +195,12 @@ __device__ __forceinline__ void send_results(const DecodeArguments& a, const Tok
   }
 }
 
+// Keeps the sinks of the block's heads at hand. The sink of a row with several parts joins when they are added up.
+template <typename Format, int kHeads, int kGroups>
+__device__ __forceinline__ void store_sinks(float sink, uint8_t* shared) {
+  if (threadIdx.x < kHeads) write(shared + SharedLayout<Format, kHeads, kGroups>::kSinks + 4 * threadIdx.x, sink);
+}
+
 // Sums up this block's units.
 template <typename Format, int kHeads, int kGroups>
 __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Place& place, const TokenRange& range,
@@ -208,6 +215,7 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
   barrier_wait_cluster(smem_address(shared + Layout::kArrived), 0);
   // What each source's accumulators are multiplied with: of scaled chunks, and of BF16 ones. [source][head]
   uint8_t* shares = shared + Layout::kWeights;
+  float total_maximum = 0, total_sum = 0;  // of head threadIdx.x
   for (int i = threadIdx.x; i < kHeads * splits; i += kThreads) {
     const int h = i % kHeads;
     float maximum = kNoMaximum;
@@ -219,11 +227,11 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
       const auto part = read<float2>(partials + 16 * (s * kHeads + h) + 8);  // {maximum, sum}
       sum = fmaf(part.y, exp2_fast(part.x - maximum), sum);
     }
-    const Head head = head_of<Format>(a, place, h);
     const auto own = read<float4>(partials + 16 * i);
-    const float inverse = own.w == 0 || !head.real ? 0 : 1 / divisor_of(a, head, maximum, sum);
+    const float sink = read<float>(shared + Layout::kSinks + 4 * h);
+    const float inverse = own.w == 0 ? 0 : 1 / denominator(sink, maximum, sum);
     write(shares + 8 * i, float2{exp2_fast(own.x - maximum) * inverse, exp2_fast(own.y - maximum) * inverse});
-    if (i < kHeads && rank == 0 && head.real) Destination::of<Format>(a, place, head, h).store_sums(maximum, sum);
+    if (i < kHeads) total_maximum = maximum, total_sum = sum;
   }
   __syncthreads();
   constexpr int kItems = kHeads / 2 * (kChunkDims / 4);  // of 4 dimensions, in one unit
@@ -249,6 +257,10 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
     }
     Destination::of<Format>(a, place, head, h).store(kChunkDims * chunk + 4 * quad, total);
   }
+  if (rank != 0 || threadIdx.x >= kHeads) return;
+  const Head head = head_of<Format>(a, place, static_cast<int>(threadIdx.x));
+  if (!head.real) return;
+  Destination::of<Format>(a, place, head, static_cast<int>(threadIdx.x)).store_sums(total_maximum, total_sum);
 }
 
 }  // namespace flashmla::cuda

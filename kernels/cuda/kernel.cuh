@@ -39,6 +39,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
   Worker<Format, kHeads, kGroups> worker(a, place, range, shared, warp, lane);
   QueryLoader<Format, kHeads, kGroups> queries(a, place, shared, warp, lane);
   queries.start();
+  float sink = -INFINITY;
+  if (threadIdx.x < kHeads && a.parts.divisor == 1) {
+    sink = load_sink(a, head_of<Format>(a, place, static_cast<int>(threadIdx.x)));
+  }
   if (merges) {
     if (threadIdx.x == 0) expect_results<Format, kHeads, kGroups>(a, shared, rank);
     __syncwarp();
@@ -46,6 +50,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
   }
   worker.start();
   queries.finish();
+  store_sinks<Format, kHeads, kGroups>(sink, shared);
   __syncthreads();
   worker.run();
   if (!merges) {

@@ -35,9 +35,9 @@ __device__ __forceinline__ float power_of_two(int32_t exponent) {
   return __int_as_float((exponent + 127) << 23);
 }
 
-// A query times the power of two that brings its largest element to [2^14, 2^15): every element that is not 2^-38 or
-// less of it is then exact in F16. The power comes back in the factor of the head, softmax_scale * log2(e) * 2^-power.
-// BF16 chunks stay BF16. The warps take the heads in turn, kBatch at a time.
+// A query times the power of two that brings its largest element to [2^14, 2^15): F16 is then exact for every element
+// down to 2^-31 of it, and off by at most 2^-39 of it below that. The power comes back in the factor of the head,
+// softmax_scale * log2(e) * 2^-power. BF16 chunks stay BF16. The warps take the heads in turn, kBatch at a time.
 template <typename Format, int kHeads, int kGroups>
 class QueryLoader {
  public:

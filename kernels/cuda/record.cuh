@@ -4,7 +4,8 @@
 // dimensions on the M side of mma.m16n8k16 and the heads on the N side, so that few heads waste nothing.
 //
 // The order in which a contraction is summed is free, and so is the order of the rows of an operand. It is chosen so
-// that a thread's bytes are contiguous and no two lanes of a load meet in a bank:
+// that a thread's bytes are contiguous and no two lanes of a load of V4 or V32 rows meet in a bank (in QK^T of the
+// other formats two do):
 //   QK^T  thread (g, c) = (lane / 4, lane % 4) takes dimensions 16c..16c+15 of a chunk, for operand rows g and g + 8.
 //   PV    thread (g, c) takes 8 dimensions of a chunk (kept together by g), for the 4 tokens of operand rows 4c..4c+3.
 // Row r of a group is token 4x + (c + 2x) % 4 with c = r / 4, x = r % 4. With rows 32 or 96 bytes (mod 128) apart,

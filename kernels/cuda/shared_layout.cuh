@@ -57,7 +57,8 @@ struct SharedLayout {
   static constexpr int kSumsBytes = kGroups * kHeads * 8;
   static constexpr int kReferences = kFactors;  // [head] 2 x FP32, when the factors are no longer needed
   static constexpr int kArrived = kScores + (kScoresBytes > kSumsBytes ? kScoresBytes : kSumsBytes);  // a barrier
-  static constexpr int kBytes = kArrived + 8;
+  static constexpr int kSinks = kArrived + 8;                                                         // [head] FP32
+  static constexpr int kBytes = kSinks + kHeads * 4;
 
   static_assert(kQuery % 16 == 0 && kScales % 16 == 0 && kWeights % 16 == 0 && kMaxima % 16 == 0 && kArrived % 8 == 0);
   static_assert(kHeads * kValueChunks * kChunkDims * 4 <= kExchangeBytes,

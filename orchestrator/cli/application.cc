@@ -123,18 +123,7 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
   app.add_flag("-q,--quiet", context.quiet, "No progress, only results and diagnostics");
 
   Action action;
-  add_run(app, action);
-  add_validate(app, action);
-  add_plan(app, action);
-  add_summary(app, action);
-  add_changelog(app, action);
-  add_weights(app, action);
-  add_kernels(app, action);
-  add_inspect(app, action);
-  add_schema(app, action);
-  add_explain(app, action);
-  add_doctor(app, action);
-  add_completion(app, action);
+  add_commands(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -156,6 +145,21 @@ ExitCode run_parsed(int argc, char** argv, Context& context, const Interrupt& in
 }
 
 }  // namespace
+
+void add_commands(CLI::App& app, Action& action) {
+  add_run(app, action);
+  add_validate(app, action);
+  add_plan(app, action);
+  add_summary(app, action);
+  add_changelog(app, action);
+  add_weights(app, action);
+  add_kernels(app, action);
+  add_inspect(app, action);
+  add_schema(app, action);
+  add_explain(app, action);
+  add_doctor(app, action);
+  add_completion(app, action);
+}
 
 int run_application(int argc, char** argv) {
   const Interrupt interrupt;  // first: every later thread inherits the blocked signals

@@ -26,6 +26,9 @@ struct Context {
 // What the parsed command line asks for.
 using Action = std::function<ExitCode(Context&)>;
 
+// All sub-commands.
+void add_commands(CLI::App& app, Action& action);
+
 // Each adds one sub-command and, when it was chosen, sets `action`.
 void add_validate(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);

@@ -248,7 +248,7 @@ void add_weights_pin(CLI::App& weights_command, Action& action) {
   CLI::App* command = weights_command.add_subcommand(
       "pin", "Write what identifies every file of a model at one commit, from the hub, its listing or a folder");
   command->footer(kFooter);
-  command->add_option("model", options->on_hub, "A model on the hub and its commit, 40 hex digits")
+  command->add_option("hub-model", options->on_hub, "A model on the hub and its commit, 40 hex digits")
       ->type_name("MODEL@REV");
   command->add_option("--revision", options->revision, "The commit, if it is not in MODEL@REV; of --from-dir: optional")
       ->type_name("REV")
