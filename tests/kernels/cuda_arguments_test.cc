@@ -86,6 +86,7 @@ TEST_CASE("shards: the blocks of a cluster share all units, each has its own") {
 // Where nothing is read: addresses alone count.
 template <typename T>
 T* at(uintptr_t address) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): only alignment is looked at
   return reinterpret_cast<T*>(address);
 }
 
