@@ -70,6 +70,27 @@ __device__ __forceinline__ Source<Format> find_token(const DecodeArguments& a, c
   }
 }
 
+// The tokens of request `b` that block `shard` of those that share a row attends to.
+template <typename Format>
+__device__ __forceinline__ TokenRange token_range(const DecodeArguments& a, int32_t b, int32_t shard) {
+  TokenRange range{};
+  int32_t count = 0;
+  if constexpr (kDense<Format>) {
+    const int64_t most = int64_t{a.main.count} * a.main.pool.page_size.divisor;
+    count = static_cast<int32_t>(min(static_cast<int64_t>(max(a.main.lengths[b], 0)), most));
+    range.main_count = count;
+  } else {
+    range.main_count = a.main.lengths != nullptr ? min(max(a.main.lengths[b], 0), a.main.count) : a.main.count;
+    const int32_t extra = a.extra.lengths != nullptr ? min(max(a.extra.lengths[b], 0), a.extra.count) : a.extra.count;
+    count = range.main_count + extra;
+  }
+  const auto share = static_cast<int32_t>(quotient(count + a.shards.divisor - 1, a.shards));
+  range.each = (share + kGroupTokens - 1) / kGroupTokens * kGroupTokens;
+  range.begin = min(count, shard * range.each);
+  range.end = min(count, range.begin + range.each);
+  return range;
+}
+
 // For sources without alignment: slow, right.
 __device__ __noinline__ inline void copy_bytes(uint8_t* to, const uint8_t* from, int bytes) {
   for (int i = 0; i < bytes; ++i) to[i] = from != nullptr ? from[i] : 0;
