@@ -6,6 +6,7 @@
 
 #include "flashmla/flashmla.h"
 #include "kernels/api/check.h"
+#include "kernels/api/entry.h"
 #include "kernels/api/variant.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/values.h"
@@ -64,22 +65,18 @@ void flashmla_context_destroy(flashmla_context* context) {
 
 flashmla_status flashmla_sparse_decode_workspace(flashmla_context* context, const flashmla_sparse_decode_params* params,
                                                  size_t* bytes) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
-  context->error.clear();
-  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  if (bytes == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"bytes\" is null");
-  const flashmla_status status = flashmla::check_sparse_shape(*params, context->error);
+  flashmla_status status = flashmla::begin_workspace_call(context, params, bytes);
+  if (status == FLASHMLA_OK) status = flashmla::check_sparse_shape(*params, context->error);
   if (status != FLASHMLA_OK) return status;
   *bytes = flashmla::cpu::decode_workspace(context->pool.size(), params->num_heads, params->d_qk);
   return FLASHMLA_OK;
 }
 
 flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla_sparse_decode_params* params) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
+  flashmla_status status = flashmla::begin_call(context, params);
+  if (status != FLASHMLA_OK) return status;
   flashmla::ErrorText& error = context->error;
-  error.clear();
-  if (params == nullptr) return error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  flashmla_status status = flashmla::check_sparse_decode(*params, error);
+  status = flashmla::check_sparse_decode(*params, error);
   if (status != FLASHMLA_OK || params->batch == 0) return status;
   const size_t needed = flashmla::cpu::decode_workspace(context->pool.size(), params->num_heads, params->d_qk);
   status = flashmla::check_workspace(params->workspace, params->workspace_bytes, needed, error);
@@ -90,22 +87,18 @@ flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla
 
 flashmla_status flashmla_dense_decode_workspace(flashmla_context* context, const flashmla_dense_decode_params* params,
                                                 size_t* bytes) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
-  context->error.clear();
-  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  if (bytes == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"bytes\" is null");
-  const flashmla_status status = flashmla::check_dense_shape(*params, context->error);
+  flashmla_status status = flashmla::begin_workspace_call(context, params, bytes);
+  if (status == FLASHMLA_OK) status = flashmla::check_dense_shape(*params, context->error);
   if (status != FLASHMLA_OK) return status;
   *bytes = flashmla::cpu::decode_workspace(context->pool.size(), params->num_heads, params->d_qk);
   return FLASHMLA_OK;
 }
 
 flashmla_status flashmla_dense_decode(flashmla_context* context, const flashmla_dense_decode_params* params) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
+  flashmla_status status = flashmla::begin_call(context, params);
+  if (status != FLASHMLA_OK) return status;
   flashmla::ErrorText& error = context->error;
-  error.clear();
-  if (params == nullptr) return error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  flashmla_status status = flashmla::check_dense_decode(*params, error);
+  status = flashmla::check_dense_decode(*params, error);
   if (status != FLASHMLA_OK || params->batch == 0) return status;
   const size_t needed = flashmla::cpu::decode_workspace(context->pool.size(), params->num_heads, params->d_qk);
   status = flashmla::check_workspace(params->workspace, params->workspace_bytes, needed, error);
@@ -116,20 +109,4 @@ flashmla_status flashmla_dense_decode(flashmla_context* context, const flashmla_
 
 const char* flashmla_error_message(const flashmla_context* context) {
   return context != nullptr ? context->error.text() : "the context is null";
-}
-
-const char* flashmla_status_text(flashmla_status status) {
-  switch (status) {
-    case FLASHMLA_OK:
-      return "ok";
-    case FLASHMLA_INVALID_ARGUMENT:
-      return "invalid argument";
-    case FLASHMLA_UNSUPPORTED:
-      return "unsupported";
-    case FLASHMLA_WORKSPACE_TOO_SMALL:
-      return "workspace too small";
-    case FLASHMLA_DEVICE_ERROR:
-      return "device error";
-  }
-  return "unknown status";
 }

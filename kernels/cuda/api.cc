@@ -7,6 +7,7 @@
 
 #include "flashmla/flashmla.h"
 #include "kernels/api/check.h"
+#include "kernels/api/entry.h"
 #include "kernels/api/layout.h"
 #include "kernels/api/variant.h"
 #include "kernels/cuda/call.h"
@@ -190,11 +191,8 @@ void flashmla_context_destroy(flashmla_context* context) {
 
 flashmla_status flashmla_sparse_decode_workspace(flashmla_context* context, const flashmla_sparse_decode_params* params,
                                                  size_t* bytes) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
-  context->error.clear();
-  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  if (bytes == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"bytes\" is null");
-  flashmla_status status = check_sparse_shape(*params, context->error);
+  flashmla_status status = begin_workspace_call(context, params, bytes);
+  if (status == FLASHMLA_OK) status = check_sparse_shape(*params, context->error);
   if (status == FLASHMLA_OK) status = check_one_format(*params, context->error);
   if (status != FLASHMLA_OK) return status;
   *bytes = params->batch == 0 ? 0 : plan_of(*context, *params).workspace_bytes;
@@ -202,10 +200,8 @@ flashmla_status flashmla_sparse_decode_workspace(flashmla_context* context, cons
 }
 
 flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla_sparse_decode_params* params) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
-  context->error.clear();
-  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  flashmla_status status = check_sparse_decode(*params, context->error);
+  flashmla_status status = begin_call(context, params);
+  if (status == FLASHMLA_OK) status = check_sparse_decode(*params, context->error);
   if (status == FLASHMLA_OK) status = check_one_format(*params, context->error);
   if (status != FLASHMLA_OK || params->batch == 0) return status;
   return decode(*context, *params);
@@ -213,41 +209,20 @@ flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla
 
 flashmla_status flashmla_dense_decode_workspace(flashmla_context* context, const flashmla_dense_decode_params* params,
                                                 size_t* bytes) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
-  context->error.clear();
-  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  if (bytes == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"bytes\" is null");
-  const flashmla_status status = check_dense_shape(*params, context->error);
+  flashmla_status status = begin_workspace_call(context, params, bytes);
+  if (status == FLASHMLA_OK) status = check_dense_shape(*params, context->error);
   if (status != FLASHMLA_OK) return status;
   *bytes = params->batch == 0 ? 0 : plan_of(*context, *params).workspace_bytes;
   return FLASHMLA_OK;
 }
 
 flashmla_status flashmla_dense_decode(flashmla_context* context, const flashmla_dense_decode_params* params) {
-  if (context == nullptr) return FLASHMLA_INVALID_ARGUMENT;
-  context->error.clear();
-  if (params == nullptr) return context->error.set(FLASHMLA_INVALID_ARGUMENT, "\"params\" is null");
-  const flashmla_status status = check_dense_decode(*params, context->error);
+  flashmla_status status = begin_call(context, params);
+  if (status == FLASHMLA_OK) status = check_dense_decode(*params, context->error);
   if (status != FLASHMLA_OK || params->batch == 0) return status;
   return decode(*context, *params);
 }
 
 const char* flashmla_error_message(const flashmla_context* context) {
   return context != nullptr ? context->error.text() : "the context is null";
-}
-
-const char* flashmla_status_text(flashmla_status status) {
-  switch (status) {
-    case FLASHMLA_OK:
-      return "ok";
-    case FLASHMLA_INVALID_ARGUMENT:
-      return "invalid argument";
-    case FLASHMLA_UNSUPPORTED:
-      return "unsupported";
-    case FLASHMLA_WORKSPACE_TOO_SMALL:
-      return "workspace too small";
-    case FLASHMLA_DEVICE_ERROR:
-      return "device error";
-  }
-  return "unknown status";
 }

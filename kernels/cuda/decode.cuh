@@ -172,11 +172,11 @@ class Worker {
         for (int n = 0; n < kScoreTiles; ++n) {
           write(exchange + 512 * n, float4{scores[n][0], scores[n][1], scores[n][2], scores[n][3]});
         }
-        named_barrier(1 + group_, 64);
+        named_barrier(1 + group_, 32 * kSharers<kGroups>);
         store_scales(scales, buffer);
         return;
       }
-      named_barrier(1 + group_, 64);
+      named_barrier(1 + group_, 32 * kSharers<kGroups>);
 #pragma unroll
       for (int n = 0; n < kScoreTiles; ++n) {
         const auto other = read<float4>(exchange + 512 * n);
@@ -209,8 +209,8 @@ class Worker {
   }
 
   __device__ __forceinline__ void store_scales(const GroupScales<Format>& scales, int buffer) {
-    scales.store(
-        shared_ + Layout::kWeightScales_ + (buffer * kGroups + group_) * (Layout::kWeightScalesBytes / kGroups), lane_);
+    scales.store(shared_ + Layout::kGroupScales + (buffer * kGroups + group_) * (Layout::kWeightScalesBytes / kGroups),
+                 lane_);
     if (lane_ != 0) return;
     write(shared_ + Layout::kScaleMaxima + 4 * (kGroups * buffer + group_), scales.reference);
     write(shared_ + Layout::kScaleMinima + 4 * (kGroups * buffer + group_), scales.smallest);
@@ -242,7 +242,7 @@ class Worker {
 #pragma unroll
     for (int n = 0; n < kScoreTiles; ++n) {
       const int place = to + n * 8 * 2 * kGroupTokens;
-      if constexpr (!kAllBf16<Format>) {
+      if constexpr (!kDense<Format>) {
         store_matrix_transposed(smem_address(shared_ + Layout::kWeights + place),
                                 pack_f16x2(scores[n][0], scores[n][1]), pack_f16x2(scores[n][2], scores[n][3]));
       }
@@ -272,7 +272,7 @@ class Worker {
 
   // Adds the tile's weighted values to the accumulators.
   __device__ __forceinline__ void accumulate(int stage, int buffer) {
-    const bool bf16 = kAllBf16<Format> || chunk_ == Format::kBf16Chunk;
+    const bool bf16 = kDense<Format> || chunk_ == Format::kBf16Chunk;
     const uint8_t* maxima = shared_ + Layout::kMaxima + buffer * Layout::kMaximaBytes;
     const uint8_t* scale_maxima =
         bf16 || !kHasScales<Format> ? nullptr : shared_ + Layout::kScaleMaxima + 4 * kGroups * buffer;
@@ -292,7 +292,7 @@ class Worker {
         });
       }
     } else {
-      if constexpr (!kAllBf16<Format>) accumulate_f16(stage, buffer, factor);
+      if constexpr (!kDense<Format>) accumulate_f16(stage, buffer, factor);
     }
   }
 
@@ -391,7 +391,7 @@ class Worker {
 
   template <typename Factor>
   __device__ __forceinline__ void accumulate_bf16(int stage, int buffer, Factor factor) {
-    const int offset = kAllBf16<Format> ? 128 * chunk_ : Format::kBf16Offset;
+    const int offset = kDense<Format> ? 128 * chunk_ : Format::kBf16Offset;
 #pragma unroll
     for (int k = 0; k < kGroups; ++k) {
       const uint8_t* const values[4] = {value_row(stage, k, 0) + offset, value_row(stage, k, 1) + offset,
@@ -434,7 +434,7 @@ class Worker {
       }
       uint2 scale[kParts];
       if constexpr (kHasScales<Format>) {
-        const uint8_t* scales = shared_ + Layout::kWeightScales_ + buffer * Layout::kWeightScalesBytes +
+        const uint8_t* scales = shared_ + Layout::kGroupScales + buffer * Layout::kWeightScalesBytes +
                                 k * (Layout::kWeightScalesBytes / kGroups) + kParts * chunk_ * 2 * kGroupTokens;
 #pragma unroll
         for (int p = 0; p < kParts; ++p) scale[p] = read<uint2>(scales + p * 2 * kGroupTokens + 8 * c_);

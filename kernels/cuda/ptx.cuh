@@ -11,8 +11,8 @@ __device__ __forceinline__ uint32_t smem_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// --- shared memory: stores (loads are plain C++, which the compiler may schedule)
-// -------------------------------------
+// --- shared memory (loads and plain stores are C++, which the compiler may schedule)
+// -----------------------------------
 
 // Stores two 8x8 tiles of 16-bit values transposed: lane i < 16 gives the address of a row of 16 bytes, that is of
 // column i % 8 of tile i / 8.

@@ -110,7 +110,7 @@ class QueryLoader {
         v[2 * j] = bf16_to_float(w[j] & 0xffffU) * scale;
         v[2 * j + 1] = bf16_to_float(w[j] >> 16) * scale;
       }
-      if (kAllBf16<Format> || p / 8 == Format::kBf16Chunk) {
+      if (kDense<Format> || p / 8 == Format::kBf16Chunk) {
         write(row + 16 * p, uint4{pack_bf16x2(v[0], v[1]), pack_bf16x2(v[2], v[3]), pack_bf16x2(v[4], v[5]),
                                   pack_bf16x2(v[6], v[7])});
       } else if constexpr (Format::kChunk == Chunk::kScaledE2m1) {  // dimensions k and k + 4 side by side

@@ -205,46 +205,46 @@ __device__ __forceinline__ void value_operands_e2m1(const uint8_t* const (&rows)
 // kSecondPart    where the rest of the row begins, behind chunk 7 or the scales
 // kInnerScales   4 FP32 scales in the row, one for each two chunks; -1: none
 // kBf16Chunk     the chunk in BF16 and its place in the row; -1: none. All others are `kChunk`.
-struct V4 {
+struct Record {
+  static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
+  static constexpr int kInnerScales = -1;
+};
+struct V4 : Record {
   static constexpr int kRowBytes = 576, kRowStride = 608, kScaleBytes = 8, kScoreChunks = 8, kStages = 2;
   static constexpr int kBf16Chunk = 7, kBf16Offset = 448;
   static constexpr Chunk kChunk = Chunk::kScaledE4m3;
-  static constexpr int kSecondHalf = 256, kSecondPart = 512, kInnerScales = -1;
+  static constexpr int kSecondHalf = 256, kSecondPart = 512;
   static constexpr int kStoredScales = 8;
 };
-struct V32 {
+struct V32 : Record {
   static constexpr int kRowBytes = 656, kRowStride = 672, kScaleBytes = 0, kScoreChunks = 9, kStages = 2;
   static constexpr int kBf16Chunk = 8, kBf16Offset = 528;
   static constexpr Chunk kChunk = Chunk::kScaledE4m3;
   static constexpr int kSecondHalf = 256, kSecondPart = 528, kInnerScales = 512;
   static constexpr int kStoredScales = 16;
 };
-struct V41 {
+struct V41 : Record {
   static constexpr int kRowBytes = 512, kRowStride = 544, kScaleBytes = 16, kScoreChunks = 8, kStages = 2;
-  static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kHalvesE4m3;
-  static constexpr int kSecondHalf = 256, kSecondPart = 512, kInnerScales = -1;
+  static constexpr int kSecondHalf = 256, kSecondPart = 512;
   static constexpr int kStoredScales = 16;
 };
-struct V41Fp4 {
+struct V41Fp4 : Record {
   static constexpr int kRowBytes = 256, kRowStride = 288, kScaleBytes = 32, kScoreChunks = 8, kStages = 4;
-  static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kScaledE2m1;
-  static constexpr int kSecondHalf = 128, kSecondPart = 256, kInnerScales = -1;
+  static constexpr int kSecondHalf = 128, kSecondPart = 256;
   static constexpr int kStoredScales = 32;
 };
-struct Dense576 {
+struct Dense576 : Record {
   static constexpr int kRowBytes = 1152, kRowStride = 1184, kScaleBytes = 0, kScoreChunks = 9, kStages = 2;
-  static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kBf16;
-  static constexpr int kSecondHalf = 512, kSecondPart = 1024, kInnerScales = -1;
+  static constexpr int kSecondHalf = 512, kSecondPart = 1024;
   static constexpr int kStoredScales = 0;
 };
-struct Dense512 {
+struct Dense512 : Record {
   static constexpr int kRowBytes = 1024, kRowStride = 1056, kScaleBytes = 0, kScoreChunks = 8, kStages = 2;
-  static constexpr int kBf16Chunk = -1, kBf16Offset = 0;
   static constexpr Chunk kChunk = Chunk::kBf16;
-  static constexpr int kSecondHalf = 512, kSecondPart = 1024, kInnerScales = -1;
+  static constexpr int kSecondHalf = 512, kSecondPart = 1024;
   static constexpr int kStoredScales = 0;
 };
 
@@ -256,9 +256,8 @@ template <typename Format>
 constexpr int kWeightScales = !kHasScales<Format>                    ? 0
                               : Format::kChunk == Chunk::kHalvesE4m3 ? 16
                                                                      : 8;
+// Rows of BF16 alone, which is what dense decode reads.
 template <typename Format>
 constexpr bool kDense = Format::kChunk == Chunk::kBf16;
-template <typename Format>
-constexpr bool kAllBf16 = Format::kChunk == Chunk::kBf16;
 
 }  // namespace flashmla::cuda

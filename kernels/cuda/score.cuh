@@ -83,13 +83,14 @@ __device__ __forceinline__ void score_half(const StoredToken& low, const StoredT
   const uint8_t* row_low = low.row + second * Format::kSecondHalf;
   const uint8_t* row_high = high.row + second * Format::kSecondHalf;
   const uint8_t* query_half = query + second * 512;
-#pragma unroll(kAllBf16 <Format>&& kTiles > 1 ? 1 : 5)
+  constexpr int kUnrolled = kDense<Format> && kTiles > 1 ? 1 : 5;  // dense chunks take many registers
+#pragma unroll kUnrolled
   for (int i = 0; i < 5; ++i) {  // chunk 4 second + i
     if (i == 4 && (second == 0 || Format::kScoreChunks < 9)) break;
     ScoreOperands a;
     const bool last = i == Format::kScoreChunks - 5 && second == 1;
-    const bool bf16 = kAllBf16<Format> || (Format::kBf16Chunk >= 0 && last);
-    if constexpr (kAllBf16<Format>) {
+    const bool bf16 = kDense<Format> || (Format::kBf16Chunk >= 0 && last);
+    if constexpr (kDense<Format>) {
       score_operands_bf16(row_low + 128 * i, row_high + 128 * i, c, a);
     } else if (bf16) {
       score_operands_bf16(low.row + Format::kBf16Offset, high.row + Format::kBf16Offset, c, a);

@@ -29,7 +29,7 @@ struct SharedLayout {
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
   // Rows of queries: 16 bytes (mod 128) apart, 64 where a thread reads 16 bytes of a row at a time.
   static constexpr int kQueryStride = 2 * kQueryDims + (Format::kChunk == Chunk::kHalvesE4m3 ? 64 : 16);
-  static constexpr bool kHasBf16Values = kAllBf16<Format> || (Format::kBf16Chunk >= 0 && Format::kBf16Chunk < 8);
+  static constexpr bool kHasBf16Values = kDense<Format> || (Format::kBf16Chunk >= 0 && Format::kBf16Chunk < 8);
   static constexpr int kWeightBytes = kGroups * kHeads * 2 * kGroupTokens;  // of one buffer
 
   static constexpr int kRows = 0;  // [stage][token] raw records
@@ -39,14 +39,14 @@ struct SharedLayout {
   static constexpr int kScales = kExchangeBytes;  // [stage][sharer][token] raw scales: each warp has a copy of its own
   static constexpr int kScalesBytes = kTileTokens * Format::kStoredScales;
   static constexpr int kScalesOfStage = kSharers<kGroups> * kScalesBytes;
-  static constexpr int kWeights = kScales + kStages * kScalesOfStage;  // [2][group][head][row] F16
-  static constexpr int kWeightsHigh = kWeights + (kAllBf16<Format> ? 0 : 2 * kWeightBytes);   // the same in BF16
+  static constexpr int kWeights = kScales + kStages * kScalesOfStage;                      // [2][group][head][row] F16
+  static constexpr int kWeightsHigh = kWeights + (kDense<Format> ? 0 : 2 * kWeightBytes);  // the same in BF16
   static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? 2 * kWeightBytes : 0);  // and what it lacks
-  static constexpr int kWeightScales_ = kWeightsLow + (kHasBf16Values ? 2 * kWeightBytes : 0);
+  static constexpr int kGroupScales = kWeightsLow + (kHasBf16Values ? 2 * kWeightBytes : 0);
   static constexpr int kWeightScalesBytes = kGroups * kWeightScales<Format> * 2 * kGroupTokens;
-  static constexpr int kMaxima = kWeightScales_ + 2 * kWeightScalesBytes;  // [2][head][group] FP32
+  static constexpr int kMaxima = kGroupScales + 2 * kWeightScalesBytes;  // [2][head][group] FP32
   static constexpr int kMaximaBytes = kHeads * kGroups * 4;
-  static constexpr int kScaleMaxima = kMaxima + 2 * kMaximaBytes;      // [2][group] FP32, 16 bytes between
+  static constexpr int kScaleMaxima = kMaxima + 2 * kMaximaBytes;      // [2][group] FP32
   static constexpr int kScaleMinima = kScaleMaxima + 2 * kGroups * 4;  // [2][group] FP32
   static constexpr int kFactors = kScaleMinima + 2 * kGroups * 4;      // [head] 2 x FP32
   // While there are tokens: scores of the second half of the chunks, [group][8 heads][lane] 4 x FP32. After that
