@@ -145,19 +145,20 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1) warpgroup_kernel(const _
   store_sinks<Layout>(sink, shared);
   if (threadIdx.x < Layout::kTeams * kHeads) write(shared + Layout::kReference + 4 * threadIdx.x, kNoMaximum);
   finish_queries<Layout>(a, work.place, shared, warp, lane);
-  if (lane == 0) write(shared + Layout::kSpread + 4 * warp, 0U);
+  if (threadIdx.x < 2 * kWarps) write(shared + Layout::kSpread + 4 * threadIdx.x, 0U);
   if (threadIdx.x < 2 * kValueChunks) write(shared + Layout::kUnits + 4 * threadIdx.x, kNoUnits);
   if (threadIdx.x < 8 * kWarps) write(shared + Layout::kOwnUnits + 4 * threadIdx.x, static_cast<float>(kNoUnits));
   if (threadIdx.x == 0) {
     write(shared + Layout::kPlace, work);
     write(shared + Layout::kDescriptors,
-          uint3{b_descriptor(smem_address(shared + Layout::kQuery)),
+          uint4{b_descriptor(smem_address(shared + Layout::kQuery)),
                 b_descriptor(smem_address(shared + Layout::kWeights)),
-                b_descriptor(smem_address(shared + Layout::kWeights + Layout::kHalfBytes))});
+                b_descriptor(smem_address(shared + Layout::kWeights + Layout::kHalfBytes)),
+                static_cast<uint32_t>(groups_of(work.range))});
   }
   fence_async_proxy();
   sync_workers();
-  WarpgroupWorker<Layout> worker(work.range, shared, warp, lane);
+  WarpgroupWorker<Layout> worker(shared, warp, lane);
   worker.run();
   worker.collect_results();
   const bool alone = a.splits.divisor == 1;

@@ -62,7 +62,7 @@ struct WarpgroupLayout {
   static constexpr int kFree = kFilled + 8 * kSlots;
   static constexpr int kPlace =
       (kFree + 8 * kSlots + 15) / 16 * 16;          // what the block works on: needed again at the end
-  static constexpr int kDescriptors = kPlace + 48;  // of the queries, of each team's weights
+  static constexpr int kDescriptors = kPlace + 48;  // of the queries, of each team's weights; then the block's groups
   static constexpr int kBytes = kDescriptors + 16;
 
   // Where a block brings its own results together: [team][head] 512 FP32, padded so that heads

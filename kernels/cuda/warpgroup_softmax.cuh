@@ -24,10 +24,10 @@ class WarpgroupSoftmax {
     for (int n = 0; n < kSums; ++n) sum_[n][0] = sum_[n][1] = 0;
   }
 
-  // Raw scores to weights in shared memory, which the whole team may read afterwards; with changed maxima, calls
+  // Raw scores to weights in shared memory, in two steps with a barrier of the team in each. With changed maxima, calls
   // rescale(n, {factor of head 8n + 2c, of head 8n + 2c + 1}). `valid`: bit t is set if the warp's token t is there.
   template <typename Rescale>
-  __device__ __forceinline__ void weigh(Scores& scores, uint32_t valid, Rescale rescale) {
+  __device__ __forceinline__ void start(Scores& scores, uint32_t valid, Rescale rescale) {
     if (valid != 0xffffU) drop_missing(scores, valid);
     bool grows = false;
 #pragma unroll
@@ -39,6 +39,10 @@ class WarpgroupSoftmax {
     }
     // Behind it, every warp has done with the weights of the tile before.
     if (named_barrier_or(1 + team_, kTeamThreads, grows)) raise_references(scores, rescale);
+  }
+
+  // Behind it the whole team may read the weights.
+  __device__ __forceinline__ void finish(Scores& scores) {
     store_weights(scores);
     fence_async_proxy();
     sync_team();
@@ -55,7 +59,7 @@ class WarpgroupSoftmax {
     }
   }
 
-  // Replaces the weights in shared memory. The team, after weigh().
+  // Replaces the weights in shared memory. The team, after finish().
   __device__ __forceinline__ void store_pairs(const uint32_t (&pairs)[2 * kTiles]) const {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
