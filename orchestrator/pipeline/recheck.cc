@@ -187,11 +187,11 @@ class Recheck {
                                   .power = power});
     if (!judged) return out_.findings.add(std::move(judged).error());
     compare_conditions(judge::to_json(judged->verdict));
-    if (judged->acceptance && judged->acceptance->steps > 0)
-      compare({{"realised", judged->acceptance->acceptance_length()},
-               {"steps", judged->acceptance->steps},
-               {"accepted", judged->acceptance->accepted}},
-              result_["acceptance"], "acceptance");
+    if (!judged->acceptance) return;
+    const judge::Realised& realised = *judged->acceptance;
+    const auto count = [](const std::optional<int64_t>& value) { return value ? json(*value) : json(nullptr); };
+    compare({{"realised", realised.length}, {"steps", count(realised.steps)}, {"accepted", count(realised.accepted)}},
+            result_["acceptance"], "acceptance");
   }
 
   void compare_conditions(const json& verdict) {

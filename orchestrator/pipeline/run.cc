@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/host/host.h"
+#include "orchestrator/pipeline/engine_server.h"
 #include "orchestrator/pipeline/stages.h"
 
 namespace sweep::pipeline {
@@ -40,7 +43,32 @@ std::optional<diag::Diagnostic> refusal(const plan::Job& job, const RunOptions& 
   return std::nullopt;
 }
 
+// The commands in the order in which they run, and the files that they read.
+std::string describe_launch(const engine::Launch& launch) {
+  std::string out;
+  if (launch.container)
+    for (const exec::CommandSpec& command : launch.container->prepare)
+      out += fmt::format("  image     {}\n", exec::quoted_for_shell(command));
+  out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch.command));
+  for (const engine::LaunchFile& file : launch.files) {
+    out += fmt::format("  file      {}\n", file.path.string());
+    std::string_view rest = file.text;
+    while (!rest.empty()) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      out += fmt::format("              {}\n", line);
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    }
+  }
+  if (launch.container && launch.container->stop)
+    out += fmt::format("  stop      {}\n", exec::quoted_for_shell(*launch.container->stop));
+  return out;
+}
+
 }  // namespace
+
+std::string_view launcher_name(Launcher launcher) {
+  return launcher == Launcher::kContainer ? "container" : "local";
+}
 
 diag::Result<RunOutcome> run_job(const plan::Job& job, const RunOptions& options, const Locations& locations,
                                  Progress& progress, diag::Diagnostics& diagnostics, const std::stop_token& stop) {
@@ -86,15 +114,16 @@ diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& o
   if (options.engine_url) {
     out += fmt::format("  engine    {} (already running)\n", *options.engine_url);
   } else {
-    auto launch = (*framework)
-                      ->render({.job = job,
-                                .model_folder = model,
-                                .kernel_library = "KERNELS",
-                                .program_folder = locations.programs,
-                                .run_folder = options.folder,
-                                .seed = options.seed});
+    auto launch = render_launch(**framework,
+                                {.job = job,
+                                 .model_folder = model,
+                                 .kernel_library = "KERNELS",
+                                 .program_folder = locations.programs,
+                                 .run_folder = options.folder,
+                                 .seed = options.seed},
+                                options.launcher);
     if (!launch) return diag::fail(std::move(launch).error());
-    out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch->command));
+    out += describe_launch(*launch);
   }
   out +=
       fmt::format("  requests  {} warm-up and {} measured POST /v1/completions, {} prompt token ids, max_tokens {}\n",
