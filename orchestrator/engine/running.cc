@@ -84,11 +84,9 @@ void RunningEngine::stop() {
 }
 
 diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model,
-                                      const std::stop_token& stop) {
-  const auto models = models_if_ready(base_url, stop);
-  if (!models)
-    return diag::fail(rule::engine_not_ready, fmt::format("{} does not answer /health and /v1/models", base_url),
-                      "start the server first, or let sweepctl start it by leaving out --engine-url");
+                                      const std::stop_token& stop, const http::Access& access) {
+  auto models = models_of(base_url, access, stop);
+  if (!models) return diag::fail(std::move(models).error());
   return check_model(*models, base_url, model);
 }
 

@@ -9,6 +9,7 @@
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/engine/adapter.h"
 #include "orchestrator/exec/process.h"
+#include "orchestrator/http/request.h"
 
 namespace sweep::engine {
 
@@ -39,6 +40,6 @@ class RunningEngine {
 
 // The same check for a server that someone else runs (`--engine-url`).
 diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model,
-                                      const std::stop_token& stop);
+                                      const std::stop_token& stop, const http::Access& access = {});
 
 }  // namespace sweep::engine

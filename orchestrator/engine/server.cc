@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/file.h"
+#include "orchestrator/diag/rules/http.h"
 #include "orchestrator/engine/spec_counters.h"
 #include "orchestrator/http/client.h"
+#include "orchestrator/http/secret.h"
 
 namespace sweep::engine {
 
@@ -17,6 +20,20 @@ namespace {
 namespace rule = diag::rule;
 
 constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(10)};
+
+diag::Result<http::Response> get(const std::string& url, const http::Access& access, const std::stop_token& stop) {
+  return http::get(
+      {.url = url, .credentials = http::credentials(access), .timeouts = kShort, .ca_file = access.ca_file}, stop);
+}
+
+std::optional<std::vector<std::string>> model_ids(std::string_view body) {
+  const auto json = nlohmann::json::parse(body, nullptr, false);
+  if (!json.is_object() || !json.contains("data") || !json["data"].is_array()) return std::nullopt;
+  std::vector<std::string> ids;
+  for (const auto& model : json["data"])
+    if (model.is_object() && model.contains("id") && model["id"].is_string()) ids.push_back(model["id"]);
+  return ids;
+}
 
 }  // namespace
 
@@ -73,10 +90,10 @@ diag::Result<Counters> parse_counters(std::string_view page, std::string_view pr
                   .prefix_cache_hits = counted->cache_hits.value_or(0)};
 }
 
-diag::Result<Counters> read_counters(const std::string& base_url, std::string_view prefix,
-                                     const std::stop_token& stop) {
+diag::Result<Counters> read_counters(const std::string& base_url, std::string_view prefix, const std::stop_token& stop,
+                                     const http::Access& access) {
   const std::string url = base_url + "/metrics";
-  auto reply = http::get({.url = url, .timeouts = kShort}, stop);
+  auto reply = get(url, access, stop);
   if (!reply) return diag::fail(std::move(reply).error());
   if (reply->head.status != 200)
     return diag::fail(rule::engine_no_counters, fmt::format("{} answers with status {}", url, reply->head.status),
@@ -85,22 +102,44 @@ diag::Result<Counters> read_counters(const std::string& base_url, std::string_vi
 }
 
 std::optional<std::vector<std::string>> models_if_ready(const std::string& base_url, const std::stop_token& stop) {
-  const auto health = http::get({.url = base_url + "/health", .timeouts = kShort}, stop);
+  const auto health = get(base_url + "/health", {}, stop);
   if (!health || health->head.status != 200) return std::nullopt;
-  const auto models = http::get({.url = base_url + "/v1/models", .timeouts = kShort}, stop);
+  const auto models = get(base_url + "/v1/models", {}, stop);
   if (!models || models->head.status != 200) return std::nullopt;
-  const auto json = nlohmann::json::parse(models->body, nullptr, false);
-  if (!json.is_object() || !json.contains("data") || !json["data"].is_array()) return std::nullopt;
-  std::vector<std::string> ids;
-  for (const auto& model : json["data"])
-    if (model.is_object() && model.contains("id") && model["id"].is_string()) ids.push_back(model["id"]);
-  return ids;
+  return model_ids(models->body);
 }
 
-nlohmann::json server_info(const std::string& base_url, const std::stop_token& stop) {
-  const auto reply = http::get({.url = base_url + "/server_info", .timeouts = kShort}, stop);
+diag::Result<std::vector<std::string>> models_of(const std::string& base_url, const http::Access& access,
+                                                 const std::stop_token& stop) {
+  const auto not_ready = [&](const char* path, std::string found) {
+    return diag::fail(rule::engine_not_ready, fmt::format("{}{} {}", base_url, path, found),
+                      "start the server first, or let sweepctl start it by leaving out --engine-url");
+  };
+  const auto health = get(base_url + "/health", access, stop);
+  if (!health && health.error().rule == rule::http_tls) return diag::fail(health.error());
+  if (!health) return not_ready("/health", fmt::format("does not answer: {}", health.error().message));
+  constexpr std::array kNoSuchPath{404, 405, 501};
+  const bool has_health = std::find(kNoSuchPath.begin(), kNoSuchPath.end(), health->head.status) == kNoSuchPath.end();
+  const auto models = get(base_url + "/v1/models", access, stop);
+  if (!models) return not_ready("/v1/models", fmt::format("does not answer: {}", models.error().message));
+  for (const int status : {health->head.status, models->head.status})
+    if (status == 401 || status == 403)
+      return diag::fail(rule::engine_not_authorised, fmt::format("{} answers with status {}", base_url, status),
+                        access.bearer_token.empty() ? "name the variable that holds its key with --api-key-env NAME"
+                                                    : "the key is not the server's");
+  if (has_health && health->head.status != 200)
+    return not_ready("/health", fmt::format("answers with status {}", health->head.status));
+  if (models->head.status != 200)
+    return not_ready("/v1/models", fmt::format("answers with status {}", models->head.status));
+  auto ids = model_ids(models->body);
+  if (!ids) return not_ready("/v1/models", "answers with something else than a list of models");
+  return std::move(*ids);
+}
+
+nlohmann::json server_info(const std::string& base_url, const std::stop_token& stop, const http::Access& access) {
+  const auto reply = get(base_url + "/server_info", access, stop);
   if (!reply || reply->head.status != 200) return nullptr;
-  auto json = nlohmann::json::parse(reply->body, nullptr, false);
+  auto json = nlohmann::json::parse(http::without_secret(reply->body, access.bearer_token), nullptr, false);
   return json.is_object() ? json : nlohmann::json(nullptr);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/http/request.h"
 
 namespace sweep::engine {
 
@@ -31,12 +32,18 @@ diag::Result<Counters> counters_from_json(const nlohmann::json& json);
 // for a malformed page, and (engine/no-counters) for one without the draft counter. `source` is for messages.
 diag::Result<Counters> parse_counters(std::string_view page, std::string_view prefix, const std::string& source);
 
-diag::Result<Counters> read_counters(const std::string& base_url, std::string_view prefix, const std::stop_token& stop);
+diag::Result<Counters> read_counters(const std::string& base_url, std::string_view prefix, const std::stop_token& stop,
+                                     const http::Access& access = {});
 
 // One GET of /health and /v1/models: absent if the server does not answer well yet, else the ids of the models.
 std::optional<std::vector<std::string>> models_if_ready(const std::string& base_url, const std::stop_token& stop);
 
+// The same of a server that someone else runs, with the reason why not. A server without /health is taken by its
+// models.
+diag::Result<std::vector<std::string>> models_of(const std::string& base_url, const http::Access& access,
+                                                 const std::stop_token& stop);
+
 // GET /server_info; null if the server has none.
-nlohmann::json server_info(const std::string& base_url, const std::stop_token& stop);
+nlohmann::json server_info(const std::string& base_url, const std::stop_token& stop, const http::Access& access = {});
 
 }  // namespace sweep::engine

@@ -5,6 +5,7 @@
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/host/host.h"
+#include "orchestrator/pipeline/load.h"
 #include "orchestrator/pipeline/stages.h"
 
 namespace sweep::pipeline {
@@ -29,6 +30,7 @@ std::optional<diag::Diagnostic> refusal(const plan::Job& job, const RunOptions& 
     return diag::make_at(rule::run_not_ready, job.where,
                          fmt::format("\"{}\" is {}: planned, not dispatched", job.entry, plan::status_name(job.status)),
                          "choose a ready entry; `sweepctl run ENTRY --dry-run` shows what this one would do");
+  if (auto refused = load_refusal(job, options)) return refused;
   if (options.engine_url) return std::nullopt;
   const auto here = static_cast<int64_t>(host::inspect_host().gpus.size());
   if (here < job.gpus)
@@ -96,9 +98,12 @@ diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& o
     if (!launch) return diag::fail(std::move(launch).error());
     out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch->command));
   }
-  out +=
-      fmt::format("  requests  {} warm-up and {} measured POST /v1/completions, {} prompt token ids, max_tokens {}\n",
-                  job.warmup_requests, job.requests, job.isl, job.osl);
+  out += fmt::format("  requests  {} warm-up and {} measured POST {}, {}, max_tokens {}\n", job.warmup_requests,
+                     job.requests, loadgen::api_path(options.api),
+                     options.api == loadgen::Api::kChat ? fmt::format("words and template of {} tokens", job.isl)
+                                                        : fmt::format("{} prompt token ids", job.isl),
+                     job.osl);
+  out += fmt::format("  load      {}\n", describe_load(job, options));
   out += fmt::format("  bundle    {}\n", options.folder.string());
   return out;
 }

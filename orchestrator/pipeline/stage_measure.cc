@@ -11,9 +11,8 @@
 #include "orchestrator/engine/decode_log.h"
 #include "orchestrator/engine/running.h"
 #include "orchestrator/engine/server.h"
-#include "orchestrator/loadgen/closed_loop.h"
+#include "orchestrator/pipeline/load.h"
 #include "orchestrator/pipeline/power.h"
-#include "orchestrator/pipeline/prompt_tokens.h"
 #include "orchestrator/pipeline/provenance.h"
 #include "orchestrator/pipeline/stages.h"
 #include "orchestrator/sample/sample_file.h"
@@ -49,7 +48,7 @@ engine::LaunchRequest launch_request(const Line& line, const WeightsOutcome& wei
 }
 
 json describe_server(const Line& line, const Server& server, const exec::CommandSpec* command) {
-  json info = engine::server_info(server.base_url, line.stop);
+  json info = engine::server_info(server.base_url, line.stop, line.options.access);
   json document = {{"name", line.framework.name},
                    {"version", info.is_object() ? info.value("version", json()) : json()},
                    {"launcher", server.engine ? "local" : "external"},
@@ -68,7 +67,7 @@ diag::Result<Server> launch(const Line& line, const WeightsOutcome& weights, con
   if (line.options.engine_url) {
     server.base_url = *line.options.engine_url;
     while (server.base_url.ends_with('/')) server.base_url.pop_back();
-    if (auto checked = engine::check_server(server.base_url, line.job.model, line.stop); !checked)
+    if (auto checked = engine::check_server(server.base_url, line.job.model, line.stop, line.options.access); !checked)
       return diag::fail(std::move(checked).error());
     server.document = describe_server(line, server, nullptr);
     return server;
@@ -83,24 +82,6 @@ diag::Result<Server> launch(const Line& line, const WeightsOutcome& weights, con
   return server;
 }
 
-loadgen::LoadSpec load_spec(const Line& line, const Server& server, loadgen::TokenRange tokens) {
-  loadgen::LoadSpec spec{.job = line.job.id,
-                         .base_url = server.base_url,
-                         .model = line.job.model,
-                         .isl = line.job.isl,
-                         .osl = line.job.osl,
-                         .concurrency = line.job.concurrency,
-                         .requests = line.job.requests,
-                         .warmup_requests = line.job.warmup_requests,
-                         .prompt_tokens = std::move(tokens),
-                         .seed = line.options.seed,
-                         .give_up_after = 1};  // one failed request already makes the run invalid
-  spec.timeouts.first_byte = line.options.request_timeout;
-  spec.timeouts.idle = line.options.request_timeout / 5;
-  spec.timeouts.total = line.options.request_timeout * 2;
-  return spec;
-}
-
 // Acceptance counters at the two ends of the measured phase. The first reading is taken when warm-up has ended.
 struct Readings {
   std::optional<engine::Counters> before;
@@ -109,7 +90,7 @@ struct Readings {
 
 std::optional<engine::Counters> read_counters(const Line& line, const std::string& base_url) {
   if (line.framework.metrics_prefix.empty()) return std::nullopt;
-  auto counters = engine::read_counters(base_url, line.framework.metrics_prefix, line.stop);
+  auto counters = engine::read_counters(base_url, line.framework.metrics_prefix, line.stop, line.options.access);
   if (counters) return *counters;
   line.diagnostics.add(std::move(counters).error());
   return std::nullopt;
@@ -184,21 +165,20 @@ json windows_json(const std::vector<engine::DecodeWindow>& windows) {
 }
 
 diag::Result<json> put_load(const Line& line, Server& server, const WeightsOutcome& weights) {
-  auto tokens = prompt_tokens(weights.model_folder);
-  if (!tokens) return diag::fail(std::move(tokens).error());
+  const auto spec = load_spec(line, server.base_url, weights);
+  if (!spec) return diag::fail(spec.error());
   auto writer = sample::SampleWriter::create(line.folder.file(stage_file::kRequestsPartial));
   if (!writer) return diag::fail(std::move(writer).error());
   Watch watch(line.progress);
   Readings readings;
   if (line.job.warmup_requests == 0) readings.before = read_counters(line, server.base_url);
-  auto measured = loadgen::run_closed_loop(
-      load_spec(line, server, std::move(*tokens)), [&](const sample::Sample& s) { return writer->write(s); },
+  auto measured = run_load(
+      line, *spec, [&](const sample::Sample& s) { return writer->write(s); },
       [&](const loadgen::Progress& now) {
         watch.on(now);
         const bool warm = now.phase == sample::Phase::kWarmUp && now.finished == now.total && now.in_flight == 0;
         if (warm && !readings.before) readings.before = read_counters(line, server.base_url);
-      },
-      line.stop);
+      });
   if (!measured) return diag::fail(std::move(measured).error());
   if (auto reason = broken_off(*measured, server, line.folder)) {
     watch.fail(reason->message);
@@ -214,7 +194,8 @@ diag::Result<json> put_load(const Line& line, Server& server, const WeightsOutco
       server.engine ? engine::read_windows(line.folder.file(stage_file::kEngineLog), measured->window->start_unix_ns,
                                            measured->window->end_unix_ns)
                     : std::vector<engine::DecodeWindow>();
-  return json{{"window", window_json(*measured->window)},
+  return json{{"load", load_document(line.options, *spec)},
+              {"window", window_json(*measured->window)},
               {"counters_before", readings.before ? engine::to_json(*readings.before) : json()},
               {"counters_after", readings.after ? engine::to_json(*readings.after) : json()},
               {"windows", windows_json(windows)}};

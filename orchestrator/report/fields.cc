@@ -43,6 +43,13 @@ std::string figure(const std::optional<double>& value, int digits) {
   return fmt::format("{:.{}f}", *value, digits);
 }
 
+std::string load_text(const nlohmann::json& result) {
+  if (number_at(result, "workload/request_rate"))
+    return fmt::format("open loop, {} requests/s ({} arrivals)", text_at(result, "workload/request_rate"),
+                       text_at(result, "workload/arrivals"));
+  return fmt::format("concurrency {}", text_at(result, "workload/concurrency"));
+}
+
 std::string power_text(const nlohmann::json& result) {
   if (!flag_at(result, "power/measured")) return fmt::format("not measured: {}", text_at(result, "power/reason"));
   if (!number_at(result, "power/total_energy_j")) return "measured, and not valid";

@@ -82,9 +82,10 @@ std::string facts(const json& r) {
   out += fmt::format("| Model | {} at `{}` |\n", cell(r, "point/model"), cell(r, "point/revision"));
   out += fmt::format("| Engine | {} {} on {} |\n", cell(r, "engine/name"), cell(r, "engine/version"),
                      cell(r, "provenance/host/cpu"));
-  out += fmt::format("| Workload | {} in / {} out, concurrency {}, {} requests, {} failed |\n", cell(r, "workload/isl"),
-                     cell(r, "workload/osl"), cell(r, "workload/concurrency"), cell(r, "workload/measured_requests"),
-                     cell(r, "workload/failed_requests"));
+  out += fmt::format("| Workload | {} in / {} out, {}, {} requests, {} failed, {} before them to warm up |\n",
+                     cell(r, "workload/isl"), cell(r, "workload/osl"), escaped(load_text(r)),
+                     cell(r, "workload/measured_requests"), cell(r, "workload/failed_requests"),
+                     cell(r, "workload/warmup_requests"));
   out += fmt::format("| Acceptance length | {} |\n", acceptance);
   out += fmt::format("| Output throughput | {} tokens/s over {} s |\n",
                      figure(number_at(r, "throughput/output_tokens_per_second"), 1),
@@ -118,6 +119,7 @@ std::string summary_markdown(const json& r) {
   out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
   out += latency_row(r, "Inter-chunk (per step)", "latency_ms/inter_chunk", 3);
   out += latency_row(r, "E2E", "latency_ms/e2el", 1);
+  if (number_at(r, "workload/request_rate")) out += latency_row(r, "Send delay", "latency_ms/send_delay", 3);
   out += "\nA dash means too few samples for that percentile.\n\n### Scope\n\n";
   for (const json& statement : at(r, "scope"))
     if (statement.is_string()) out += fmt::format("- {}\n", escaped(statement.get<std::string>()));

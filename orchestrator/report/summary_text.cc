@@ -59,9 +59,10 @@ std::string summary_text(const json& r, bool colour) {
     if (reason.is_string()) out += fmt::format("  {}x{} {}\n", c.bad, c.off, reason.get<std::string>());
   out += banner(r, c);
   out += fmt::format("\n  model                  {} @ {}\n", text_at(r, "point/model"), text_at(r, "point/revision"));
-  out += fmt::format("  workload               {} in / {} out, concurrency {}, {} requests ({} failed)\n",
-                     text_at(r, "workload/isl"), text_at(r, "workload/osl"), text_at(r, "workload/concurrency"),
-                     text_at(r, "workload/measured_requests"), text_at(r, "workload/failed_requests"));
+  out += fmt::format(
+      "  workload               {} in / {} out, {}, {} requests ({} failed), {} before them to warm up\n",
+      text_at(r, "workload/isl"), text_at(r, "workload/osl"), load_text(r), text_at(r, "workload/measured_requests"),
+      text_at(r, "workload/failed_requests"), text_at(r, "workload/warmup_requests"));
   out += acceptance_line(r);
   out += fmt::format("  throughput             {} output tokens/s over {} s\n",
                      figure(number_at(r, "throughput/output_tokens_per_second"), 1),
@@ -78,6 +79,7 @@ std::string summary_text(const json& r, bool colour) {
   out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
   out += latency_row(r, "inter-chunk (per step)", "latency_ms/inter_chunk", 3);
   out += latency_row(r, "E2E", "latency_ms/e2el", 1);
+  if (number_at(r, "workload/request_rate")) out += latency_row(r, "send delay", "latency_ms/send_delay", 3);
   out += "  - = too few samples for this percentile\n\nScope\n";
   for (const json& statement : at(r, "scope"))
     if (statement.is_string()) out += fmt::format("  - {}\n", statement.get<std::string>());

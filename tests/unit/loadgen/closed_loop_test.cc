@@ -282,7 +282,7 @@ TEST_CASE("closed loop: a spec that makes no sense is refused before anything is
 TEST_CASE("closed loop: the key goes into the header and nowhere else") {
   const FaultEngine engine({.fault = Fault::kHttp500});
   LoadSpec spec = spec_for(engine.url());
-  spec.api_key = "hunter2";
+  spec.access.bearer_token = "hunter2";
   const Measurement m = run(spec);
   CHECK(engine.server().requests().at(0).headers.at("authorization") == "Bearer hunter2");
   for (const auto& problem : m.problems.items()) CHECK(!contains(problem.message + problem.help, "hunter2"));
