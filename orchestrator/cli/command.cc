@@ -28,6 +28,7 @@ constexpr auto kCodes = std::to_array<std::pair<std::string_view, ExitCode>>({
     {"engine/malformed-log", ExitCode::kProblems},
     {"load/", ExitCode::kCouldNotRun},
     {"load/malformed-capture", ExitCode::kProblems},
+    {"load/repeated-request", ExitCode::kProblems},
     {"run/", ExitCode::kCouldNotRun},
     {"kernels/", ExitCode::kCouldNotRun},
     {"kernels/gate-failed", ExitCode::kGateFailed},

@@ -98,6 +98,17 @@ std::string facts(const json& r) {
   return out + "\n";
 }
 
+std::string latency_table(const json& r) {
+  std::string out = "| ms | mean | stddev | p50 | p90 | p99 | n |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
+  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
+  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
+  out += latency_row(r, "Inter-chunk (per step)", "latency_ms/inter_chunk", 3);
+  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
+  if (was_scheduled(r)) out += latency_row(r, "Send delay", "latency_ms/send_delay", 3);
+  return out + "\nA dash means too few samples for that percentile.\n";
+}
+
 std::string conditions(const json& r) {
   std::string out = "<details><summary>Conditions</summary>\n\n| condition | outcome | found |\n| --- | --- | --- |\n";
   for (const json& condition : at(r, "conditions"))
@@ -113,17 +124,23 @@ std::string summary_markdown(const json& r) {
   out += banner(r);
   out += verdict(r);
   out += facts(r);
-  out += "| ms | mean | stddev | p50 | p90 | p99 | n |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
-  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
-  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
-  out += latency_row(r, "Inter-chunk (per step)", "latency_ms/inter_chunk", 3);
-  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
-  if (number_at(r, "workload/request_rate")) out += latency_row(r, "Send delay", "latency_ms/send_delay", 3);
-  out += "\nA dash means too few samples for that percentile.\n\n### Scope\n\n";
+  out += latency_table(r);
+  out += "\n### Scope\n\n";
   for (const json& statement : at(r, "scope"))
     if (statement.is_string()) out += fmt::format("- {}\n", escaped(statement.get<std::string>()));
   return out + "\n" + conditions(r);
+}
+
+std::string requests_markdown(const json& figures) {
+  std::string out = fmt::format("{} requests measured, {} of them failed; {} before them to warm up.\n\n",
+                                cell(figures, "workload/measured_requests"), cell(figures, "workload/failed_requests"),
+                                cell(figures, "workload/warmup_requests"));
+  for (const auto& [rule, count] : at(figures, "problems").items())
+    out += fmt::format("- {} requests: {}\n", count.dump(), escaped(rule));
+  out += fmt::format("\n{} output tokens/s over {} s\n\n",
+                     figure(number_at(figures, "throughput/output_tokens_per_second"), 1),
+                     figure(number_at(figures, "throughput/window_seconds"), 2));
+  return out + latency_table(figures);
 }
 
 }  // namespace sweep::report
