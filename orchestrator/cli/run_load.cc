@@ -41,6 +41,14 @@ diag::Result<std::string> key_in(const std::string& variable) {
   return key;
 }
 
+// Empty if it is one. CLI11's own range takes NaN.
+std::string check_rate(const std::string& text) {
+  char* end = nullptr;
+  const double rate = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && rate > 0 && rate <= kMostPerSecond) return {};
+  return fmt::format("\"{}\" is no rate above 0 and up to {} requests per second", text, kMostPerSecond);
+}
+
 }  // namespace
 
 void add_load_options(CLI::App& command, const std::shared_ptr<LoadArguments>& arguments) {
@@ -62,7 +70,7 @@ void add_load_options(CLI::App& command, const std::shared_ptr<LoadArguments>& a
       .add_option("--request-rate", arguments->request_rate,
                   "Open loop: send so many requests a second, answered or not; latency counts from when each was due")
       ->type_name("R")
-      ->check(CLI::Range(1e-6, kMostPerSecond).description(""));
+      ->check(check_rate);
   command
       .add_option("--arrivals", arguments->arrivals,
                   "Of --request-rate: fixed (equal intervals, the default) or poisson (by the seed)")

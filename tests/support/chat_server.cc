@@ -50,8 +50,7 @@ void ChatServer::complete(const HttpRequest& request, Reply& reply) const {
     json out = {{"id", "chatcmpl-1"},
                 {"object", "chat.completion.chunk"},
                 {"choices", {{{"index", 0}, {"delta", delta}, {"finish_reason", reason}}}}};
-    if (options_.continuous_usage)
-      out["usage"] = {{"prompt_tokens", prompt_tokens}, {"completion_tokens", completed}};
+    if (options_.continuous_usage) out["usage"] = {{"prompt_tokens", prompt_tokens}, {"completion_tokens", completed}};
     return event(out);
   };
   reply.head(200, "text/event-stream");
