@@ -12,6 +12,7 @@
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/engine/json_stats.h"
 #include "orchestrator/http/client.h"
+#include "orchestrator/http/secret.h"
 
 namespace sweep::engine {
 
@@ -22,12 +23,18 @@ using nlohmann::json;
 
 constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(20)};
 
-std::string fetch(const std::string& base_url, std::string_view path, uint64_t most, const std::stop_token& stop,
+std::string fetch(const ServerAddress& server, std::string_view path, uint64_t most, const std::stop_token& stop,
                   diag::Diagnostics& diagnostics) {
   if (path.empty()) return {};
-  const std::string url = base_url + std::string(path);
-  auto reply = http::get({.url = url, .timeouts = kShort, .max_bytes = most}, stop);
-  if (reply && reply->head.status == 200) return std::move(reply->body);
+  const std::string url = server.base_url + std::string(path);
+  auto reply = http::get({.url = url,
+                          .credentials = http::credentials(server.access),
+                          .timeouts = kShort,
+                          .max_bytes = most,
+                          .ca_file = server.access.ca_file},
+                         stop);
+  if (reply && reply->head.status == 200)
+    return http::without_secret(std::move(reply->body), server.access.bearer_token);
   diagnostics.add(
       diag::make(rule::engine_no_counters,
                  reply ? fmt::format("{} answers with status {}", url, reply->head.status) : reply.error().message,
@@ -113,10 +120,10 @@ base::Unexpected<diag::Diagnostic> malformed(std::string_view what) {
 
 }  // namespace
 
-Reading take_reading(const Framework& framework, const std::string& base_url, const std::stop_token& stop,
+Reading take_reading(const Framework& framework, const ServerAddress& server, const std::stop_token& stop,
                      diag::Diagnostics& diagnostics) {
-  return {.counters = fetch(base_url, framework.endpoints.counters, kMostMetricsBytes, stop, diagnostics),
-          .statistics = fetch(base_url, framework.endpoints.statistics, kMostJsonStatsBytes, stop, diagnostics)};
+  return {.counters = fetch(server, framework.endpoints.counters, kMostMetricsBytes, stop, diagnostics),
+          .statistics = fetch(server, framework.endpoints.statistics, kMostJsonStatsBytes, stop, diagnostics)};
 }
 
 ReadBack counted_between(const Framework& framework, const Reading& before, const Reading& after) {

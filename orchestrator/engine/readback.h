@@ -10,6 +10,7 @@
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/engine/adapter.h"
 #include "orchestrator/engine/decode_log.h"
+#include "orchestrator/engine/server.h"
 #include "orchestrator/engine/spec_counters.h"
 
 namespace sweep::engine {
@@ -21,7 +22,7 @@ struct Reading {
 };
 
 // Reads each endpoint of the framework once. One that does not answer is a warning (engine/no-counters).
-Reading take_reading(const Framework& framework, const std::string& base_url, const std::stop_token& stop,
+Reading take_reading(const Framework& framework, const ServerAddress& server, const std::stop_token& stop,
                      diag::Diagnostics& diagnostics);
 
 struct ReadBack {

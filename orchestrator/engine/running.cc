@@ -177,13 +177,11 @@ void end_left_behind(const nlohmann::json& engine) {
     exec::kill_marked(mark->get<std::string>());
 }
 
-diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model,
+diag::Result<base::Done> check_server(const ServerAddress& server, const std::string& model,
                                       const std::stop_token& stop) {
-  const auto models = models_if_ready(base_url, stop);
-  if (!models)
-    return diag::fail(rule::engine_not_ready, fmt::format("{} does not answer /health and /v1/models", base_url),
-                      "start the server first, or let sweepctl start it by leaving out --engine-url");
-  return check_model(*models, base_url, model);
+  auto models = models_of(server, stop);
+  if (!models) return diag::fail(std::move(models).error());
+  return check_model(*models, server.base_url, model);
 }
 
 }  // namespace sweep::engine

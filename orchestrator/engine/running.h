@@ -9,6 +9,7 @@
 
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/engine/adapter.h"
+#include "orchestrator/engine/server.h"
 #include "orchestrator/exec/process.h"
 
 namespace sweep::engine {
@@ -57,7 +58,7 @@ class RunningEngine {
 void end_left_behind(const nlohmann::json& engine);
 
 // The same check for a server that someone else runs (`--engine-url`).
-diag::Result<base::Done> check_server(const std::string& base_url, const std::string& model,
+diag::Result<base::Done> check_server(const ServerAddress& server, const std::string& model,
                                       const std::stop_token& stop);
 
 }  // namespace sweep::engine

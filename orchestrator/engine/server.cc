@@ -11,8 +11,10 @@
 #include "orchestrator/base/json_fields.h"
 #include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/engine.h"
+#include "orchestrator/diag/rules/http.h"
 #include "orchestrator/engine/decode_log_line.h"
 #include "orchestrator/http/client.h"
+#include "orchestrator/http/secret.h"
 
 namespace sweep::engine {
 
@@ -23,12 +25,29 @@ using nlohmann::json;
 
 constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(10)};
 
-json object_at(const std::string& base_url, std::string_view path, const std::stop_token& stop) {
+diag::Result<http::Response> get(const ServerAddress& server, std::string_view path, const std::stop_token& stop) {
+  return http::get({.url = server.base_url + std::string(path),
+                    .credentials = http::credentials(server.access),
+                    .timeouts = kShort,
+                    .ca_file = server.access.ca_file},
+                   stop);
+}
+
+json object_at(const ServerAddress& server, std::string_view path, const std::stop_token& stop) {
   if (path.empty()) return nullptr;
-  const auto reply = http::get({.url = base_url + std::string(path), .timeouts = kShort}, stop);
+  const auto reply = get(server, path, stop);
   if (!reply || reply->head.status != 200 || base::json_nesting(reply->body) > base::kDeepestJson) return nullptr;
-  auto document = json::parse(reply->body, nullptr, false);
+  auto document = json::parse(http::without_secret(reply->body, server.access.bearer_token), nullptr, false);
   return document.is_object() ? document : json(nullptr);
+}
+
+std::optional<std::vector<std::string>> model_ids(std::string_view body) {
+  const auto document = json::parse(body, nullptr, false);
+  if (!document.is_object() || !document.contains("data") || !document["data"].is_array()) return std::nullopt;
+  std::vector<std::string> ids;
+  for (const auto& model : document["data"])
+    if (model.is_object() && model.contains("id") && model["id"].is_string()) ids.push_back(model["id"]);
+  return ids;
 }
 
 std::string text_in(const json& object, const char* name) {
@@ -74,38 +93,62 @@ json or_null(std::string text) {
 }  // namespace
 
 std::optional<std::vector<std::string>> models_if_ready(const std::string& base_url, const std::stop_token& stop) {
-  const auto health = http::get({.url = base_url + "/health", .timeouts = kShort}, stop);
+  const auto health = get({base_url}, "/health", stop);
   if (!health || health->head.status != 200) return std::nullopt;
-  const auto models = http::get({.url = base_url + "/v1/models", .timeouts = kShort}, stop);
+  const auto models = get({base_url}, "/v1/models", stop);
   if (!models || models->head.status != 200) return std::nullopt;
-  const auto document = json::parse(models->body, nullptr, false);
-  if (!document.is_object() || !document.contains("data") || !document["data"].is_array()) return std::nullopt;
-  std::vector<std::string> ids;
-  for (const auto& model : document["data"])
-    if (model.is_object() && model.contains("id") && model["id"].is_string()) ids.push_back(model["id"]);
-  return ids;
+  return model_ids(models->body);
 }
 
-diag::Result<base::Done> probe(const std::string& base_url, const std::string& body, std::chrono::milliseconds limit,
-                               const std::stop_token& stop) {
-  const std::string url = base_url + "/v1/completions";
+diag::Result<std::vector<std::string>> models_of(const ServerAddress& server, const std::stop_token& stop) {
+  const auto not_ready = [&](const char* path, std::string found) {
+    return diag::fail(rule::engine_not_ready, fmt::format("{}{} {}", server.base_url, path, found),
+                      "start the server first, or let sweepctl start it by leaving out --engine-url");
+  };
+  const auto health = get(server, "/health", stop);
+  if (!health && health.error().rule == rule::http_tls) return diag::fail(health.error());
+  if (!health) return not_ready("/health", fmt::format("does not answer: {}", health.error().message));
+  constexpr std::array kNoSuchPath{404, 405, 501};
+  const bool has_health = std::find(kNoSuchPath.begin(), kNoSuchPath.end(), health->head.status) == kNoSuchPath.end();
+  const auto models = get(server, "/v1/models", stop);
+  if (!models) return not_ready("/v1/models", fmt::format("does not answer: {}", models.error().message));
+  for (const int status : {health->head.status, models->head.status})
+    if (status == 401 || status == 403)
+      return diag::fail(rule::engine_not_authorised,
+                        fmt::format("{} answers with status {}", server.base_url, status),
+                        server.access.bearer_token.empty()
+                            ? "name the variable that holds its key with --api-key-env NAME"
+                            : "the key is not the server's");
+  if (has_health && health->head.status != 200)
+    return not_ready("/health", fmt::format("answers with status {}", health->head.status));
+  if (models->head.status != 200)
+    return not_ready("/v1/models", fmt::format("answers with status {}", models->head.status));
+  auto ids = model_ids(models->body);
+  if (!ids) return not_ready("/v1/models", "answers with something else than a list of models");
+  return std::move(*ids);
+}
+
+diag::Result<base::Done> probe(const ServerAddress& server, const Probe& request, const std::stop_token& stop) {
+  const std::string url = server.base_url + std::string(request.path);
   const auto fail = [&](std::string why) {
     return diag::fail(rule::engine_probe_failed, fmt::format("the probe request to {} {}", url, why),
                       "look into the engine's log");
   };
-  http::Request request{.url = url,
-                        .headers = {{"Content-Type", "application/json"}},
-                        .body = body,
-                        .timeouts = {.connect = kShort.connect, .total = limit}};
-  const auto reply = http::post(std::move(request), stop);
+  const auto reply = http::post({.url = url,
+                                 .headers = {{"Content-Type", "application/json"}},
+                                 .credentials = http::credentials(server.access),
+                                 .body = request.body,
+                                 .timeouts = {.connect = kShort.connect, .total = request.limit},
+                                 .ca_file = server.access.ca_file},
+                                stop);
   if (!reply) return fail(fmt::format("failed: {}", reply.error().message));
+  const std::string body = http::without_secret(reply->body, server.access.bearer_token);
   if (reply->head.status != 200)
-    return fail(fmt::format("was answered with status {}: {}", reply->head.status, printable(reply->body)));
-  if (reply->body.find("data: ") == std::string::npos || reply->body.find("\"choices\"") == std::string::npos)
-    return fail(fmt::format("was not answered with a stream of tokens: {}", printable(reply->body)));
-  if (reply->body.find("data: {\"error\"") != std::string::npos)
-    return fail(fmt::format("was answered with an error: {}",
-                            printable(std::string_view(reply->body).substr(reply->body.find("data: {\"error\"")))));
+    return fail(fmt::format("was answered with status {}: {}", reply->head.status, printable(body)));
+  if (const size_t error = body.find("data: {\"error\""); error != std::string::npos)
+    return fail(fmt::format("was answered with an error: {}", printable(std::string_view(body).substr(error))));
+  if (body.find("data: ") == std::string::npos || body.find("\"choices\"") == std::string::npos)
+    return fail(fmt::format("was not answered with a stream of tokens: {}", printable(body)));
   return base::Done{};
 }
 
@@ -126,10 +169,10 @@ json describe_from(const json& info, const json& version, std::string_view log) 
   return {{"version", or_null(std::move(number))}, {"kv_cache", std::move(cache)}, {"server_info", info}};
 }
 
-json describe(const Framework& framework, const std::string& base_url, const std::optional<std::filesystem::path>& log,
+json describe(const Framework& framework, const ServerAddress& server, const std::optional<std::filesystem::path>& log,
               const std::stop_token& stop) {
-  const json info = object_at(base_url, framework.endpoints.info, stop);
-  const json version = object_at(base_url, framework.endpoints.version, stop);
+  const json info = object_at(server, framework.endpoints.info, stop);
+  const json version = object_at(server, framework.endpoints.version, stop);
   constexpr size_t kBeginning = size_t{16} << 20;  // what an engine says when it starts is far less
   std::string text;
   if (log) {

@@ -11,11 +11,22 @@
 
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/engine/adapter.h"
+#include "orchestrator/http/request.h"
 
 namespace sweep::engine {
 
+// Where a server answers, and what its requests need.
+struct ServerAddress {
+  std::string base_url;
+  http::Access access = {};
+};
+
 // One GET of /health and /v1/models: absent if the server does not answer well yet, else the ids of the models.
 std::optional<std::vector<std::string>> models_if_ready(const std::string& base_url, const std::stop_token& stop);
+
+// The same of a server that someone else runs, with the reason why not. A server without /health is taken by its
+// models.
+diag::Result<std::vector<std::string>> models_of(const ServerAddress& server, const std::stop_token& stop);
 
 // POSTs one completion and waits for all of the reply. Fails (engine/probe-failed) if it is no stream that brings
 // tokens and comes to its end. `body` is that of a streamed request.
@@ -25,7 +36,7 @@ diag::Result<base::Done> probe(const std::string& base_url, const std::string& b
 // What the server says of itself: {"version": text|null, "kv_cache": {"dtype", "layout", "from"}|null,
 // "server_info": object|null}. What its endpoints leave out is looked for in the log, if there is one: the arguments
 // that it was started with, and lines that name its version.
-nlohmann::json describe(const Framework& framework, const std::string& base_url,
+nlohmann::json describe(const Framework& framework, const ServerAddress& server,
                         const std::optional<std::filesystem::path>& log, const std::stop_token& stop);
 
 // The part of describe() that needs no server. `info` and `version` are the documents of the endpoints, or null.

@@ -53,6 +53,10 @@ void send_on_schedule(Load& load, const std::vector<int64_t>& times, const std::
 
 }  // namespace
 
+std::string_view spacing_name(Spacing spacing) {
+  return spacing == Spacing::kFixed ? "fixed" : "poisson";
+}
+
 std::vector<int64_t> arrival_times(const Arrivals& arrivals, uint64_t seed, int64_t requests) {
   std::vector<int64_t> times;
   times.reserve(static_cast<size_t>(requests));
@@ -74,7 +78,8 @@ diag::Result<Measurement> run_open_loop(const LoadSpec& spec, const Arrivals& ar
     return diag::fail(diag::rule::load_bad_spec,
                       fmt::format("{} requests per second, expected above 0 and at most {}", arrivals.per_second,
                                   static_cast<int64_t>(kMostPerSecond)));
-  auto load = Load::open(spec, spec.concurrency, sink, progress, stop);
+  // A server that falls behind far enough has all of them in flight.
+  auto load = Load::open(spec, std::max(spec.concurrency, spec.requests), sink, progress, stop);
   if (!load) return diag::fail(std::move(load).error());
   if (spec.warmup_requests > 0) {
     load->begin(sample::Phase::kWarmUp, spec.warmup_requests);

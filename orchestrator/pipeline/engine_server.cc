@@ -22,7 +22,7 @@ constexpr uint64_t kProbeSeed = 0x9E3779B97F4A7C15;
 
 json describe_server(const Line& line, const Server& server, const exec::CommandSpec* command) {
   const auto log = server.engine ? std::optional(line.folder.file(stage_file::kEngineLog)) : std::nullopt;
-  json document = engine::describe(line.framework, server.base_url, log, line.stop);
+  json document = engine::describe(line.framework, {server.base_url, line.options.access}, log, line.stop);
   document["name"] = line.framework.name;
   document["launcher"] = server.engine ? launcher_name(line.options.launcher) : "external";
   document["base_url"] = server.base_url;
@@ -57,7 +57,7 @@ diag::Result<Server> open_server(const Line& line, const WeightsOutcome& weights
     server.base_url = *line.options.engine_url;
     while (server.base_url.ends_with('/')) server.base_url.pop_back();
     server.served_model = line.job.model;
-    if (auto checked = engine::check_server(server.base_url, line.job.model, line.stop); !checked)
+    if (auto checked = engine::check_server({server.base_url, line.options.access}, line.job.model, line.stop); !checked)
       return diag::fail(std::move(checked).error());
     server.document = describe_server(line, server, nullptr);
     return server;
@@ -81,7 +81,10 @@ diag::Result<Server> open_server(const Line& line, const WeightsOutcome& weights
 }
 
 diag::Result<diag::Done> probe_server(const Line& line, Server& server, const loadgen::LoadSpec& spec) {
-  auto done = engine::probe(server.base_url, loadgen::completion_body(spec, kProbeSeed), line.options.request_timeout,
+  auto done = engine::probe({server.base_url, line.options.access},
+                            {.path = loadgen::api_path(spec.api),
+                             .body = loadgen::completion_body(spec, kProbeSeed),
+                             .limit = line.options.request_timeout},
                             line.stop);
   if (done) return done;
   if (line.stop.stop_requested())

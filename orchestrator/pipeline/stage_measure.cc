@@ -9,10 +9,9 @@
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/engine/log_tail.h"
 #include "orchestrator/engine/readback.h"
-#include "orchestrator/loadgen/closed_loop.h"
 #include "orchestrator/pipeline/engine_server.h"
+#include "orchestrator/pipeline/load.h"
 #include "orchestrator/pipeline/power.h"
-#include "orchestrator/pipeline/prompt_tokens.h"
 #include "orchestrator/pipeline/provenance.h"
 #include "orchestrator/pipeline/stages.h"
 #include "orchestrator/sample/sample_file.h"
@@ -24,24 +23,6 @@ namespace {
 namespace rule = diag::rule;
 using nlohmann::json;
 
-loadgen::LoadSpec load_spec(const Line& line, const Server& server, loadgen::TokenRange tokens) {
-  loadgen::LoadSpec spec{.job = line.job.id,
-                         .base_url = server.base_url,
-                         .model = server.served_model,
-                         .isl = line.job.isl,
-                         .osl = line.job.osl,
-                         .concurrency = line.job.concurrency,
-                         .requests = line.job.requests,
-                         .warmup_requests = line.job.warmup_requests,
-                         .prompt_tokens = std::move(tokens),
-                         .seed = line.options.seed,
-                         .give_up_after = 1};  // one failed request already makes the run invalid
-  spec.timeouts.first_byte = line.options.request_timeout;
-  spec.timeouts.idle = line.options.request_timeout / 5;
-  spec.timeouts.total = line.options.request_timeout * 2;
-  return spec;
-}
-
 // What the engine says at the two ends of the measured phase, as it came; kept beside the result.
 struct Readings {
   engine::Reading before;
@@ -52,7 +33,7 @@ struct Readings {
 };
 
 void begin(const Line& line, const Server& server, Readings& readings) {
-  readings.before = engine::take_reading(line.framework, server.base_url, line.stop, line.diagnostics);
+  readings.before = engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
   readings.log_from = engine::log_size(line.folder.file(stage_file::kEngineLog));
   readings.begun = true;
 }
@@ -153,21 +134,20 @@ diag::Result<json> put_load(const Line& line, Server& server, const loadgen::Loa
   Watch watch(line.progress);
   Readings readings;
   if (line.job.warmup_requests == 0) begin(line, server, readings);
-  auto measured = loadgen::run_closed_loop(
-      spec, [&](const sample::Sample& s) { return writer->write(s); },
+  auto measured = run_load(
+      line, spec, [&](const sample::Sample& s) { return writer->write(s); },
       [&](const loadgen::Progress& now) {
         watch.on(now);
         const bool warm = now.phase == sample::Phase::kWarmUp && now.finished == now.total && now.in_flight == 0;
         if (warm && !readings.begun) begin(line, server, readings);
-      },
-      line.stop);
+      });
   if (!measured) return diag::fail(std::move(measured).error());
   if (auto reason = broken_off(*measured, server, line.folder)) {
     watch.fail(reason->message);
     return diag::fail(std::move(*reason));
   }
   readings.log_to = engine::log_size(line.folder.file(stage_file::kEngineLog));
-  readings.after = engine::take_reading(line.framework, server.base_url, line.stop, line.diagnostics);
+  readings.after = engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
   if (auto reason = ended_early(readings, server)) {
     watch.fail(reason->message);
     return diag::fail(std::move(*reason));
@@ -182,11 +162,13 @@ diag::Result<json> put_load(const Line& line, Server& server, const loadgen::Loa
 }
 
 diag::Result<json> probe_and_load(const Line& line, Server& server, const WeightsOutcome& weights) {
-  auto tokens = prompt_tokens(weights.model_folder);
-  if (!tokens) return diag::fail(std::move(tokens).error());
-  const loadgen::LoadSpec spec = load_spec(line, server, std::move(*tokens));
-  if (auto probed = probe_server(line, server, spec); !probed) return diag::fail(std::move(probed).error());
-  return put_load(line, server, spec);
+  auto spec = load_spec(line, server.base_url, weights);
+  if (!spec) return diag::fail(std::move(spec).error());
+  spec->model = server.served_model;
+  if (auto probed = probe_server(line, server, *spec); !probed) return diag::fail(std::move(probed).error());
+  auto measurement = put_load(line, server, *spec);
+  if (measurement) (*measurement)["load"] = load_document(line.options, *spec);
+  return measurement;
 }
 
 diag::Result<Measured> from_folder(const Line& line, json measurement) {

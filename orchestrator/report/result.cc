@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "orchestrator/report/fields.h"
+
 namespace sweep::report {
 
 namespace {
@@ -67,7 +69,17 @@ json point(const plan::Job& job) {
 
 }  // namespace
 
-std::vector<std::string> scope_statements(const plan::Job& job, const json& kernels) {
+Load load_from_json(const json& measurement) {
+  const json& load = at(measurement, "load");
+  Load result{.request_rate = number_at(load, "request_rate")};
+  if (result.request_rate) result.arrivals = text_at(load, "arrivals");
+  if (const json& api = at(load, "api"); api.is_string()) result.api = api.get<std::string>();
+  if (const json& added = at(load, "template_tokens"); added.is_number_integer())
+    result.template_tokens = added.get<int64_t>();
+  return result;
+}
+
+std::vector<std::string> scope_statements(const plan::Job& job, const Load& load, const json& kernels) {
   std::vector<std::string> scope;
   if (job.framework == "embedded") {
     scope.push_back("engine: embedded. A small decoder with made-up weights; never comparable with a full model.");
@@ -78,9 +90,20 @@ std::vector<std::string> scope_statements(const plan::Job& job, const json& kern
   else
     scope.push_back(fmt::format("{} GPUs of runner {}, TP {}: other SKUs, GPU counts and TP sizes are not covered.",
                                 job.gpus, job.runner, job.tp));
-  scope.push_back(
-      fmt::format("{} prompt and {} output tokens at concurrency {}, random prompt tokens, no prefix cache.", job.isl,
-                  job.osl, job.concurrency));
+  scope.push_back(fmt::format("{} prompt and {} output tokens {}, random prompt {}, no prefix cache.", job.isl, job.osl,
+                              load.request_rate ? fmt::format("at {} requests/s", *load.request_rate)
+                                                : fmt::format("at concurrency {}", job.concurrency),
+                              load.template_tokens ? "words" : "tokens"));
+  if (load.request_rate)
+    scope.push_back(
+        fmt::format("Open loop ({} arrivals): latencies count from when a request was due, and are not "
+                    "comparable with those of a fixed concurrency.",
+                    load.arrivals));
+  if (load.template_tokens)
+    scope.push_back(
+        fmt::format("Prompts are chat messages: words of one token each, {} tokens of each prompt are the "
+                    "server's template; their length is known from the server's usage alone.",
+                    *load.template_tokens));
   if (job.acceptance.source == plan::AcceptanceSource::kExplicit && job.acceptance.length)
     scope.push_back(
         fmt::format("The acceptance length {} was forced: the figures say how fast the engine would be at that "
@@ -103,7 +126,8 @@ json request_figures(const sample::Summary& s) {
             {"tpot", distribution(s.tpot_ms)},
             {"itl", distribution(s.itl_ms)},
             {"inter_chunk", distribution(s.inter_chunk_ms)},
-            {"e2el", distribution(s.e2e_ms)}}},
+            {"e2el", distribution(s.e2e_ms)},
+            {"send_delay", distribution(s.send_delay_ms)}}},
           {"throughput", throughput(s)}};
 }
 
@@ -113,7 +137,11 @@ json result_document(const Record& r) {
   json workload = {{"isl", r.job.isl},
                    {"osl", r.job.osl},
                    {"concurrency", r.job.concurrency},
-                   {"load", "closed-loop"},
+                   {"load", r.load.request_rate ? "open-loop" : "closed-loop"},
+                   {"request_rate", number(r.load.request_rate)},
+                   {"arrivals", r.load.request_rate ? json(r.load.arrivals) : json(nullptr)},
+                   {"api", r.load.api},
+                   {"template_tokens", r.load.template_tokens ? json(*r.load.template_tokens) : json(nullptr)},
                    {"requests", r.planned_requests},
                    {"seed", r.seed}};
   workload.update(figures["workload"]);
@@ -129,7 +157,7 @@ json result_document(const Record& r) {
           {"research_only", r.job.research_only},
           {"authorization", r.job.authorization},
           {"deviations", r.job.deviations},
-          {"scope", scope_statements(r.job, r.kernels)},
+          {"scope", scope_statements(r.job, r.load, r.kernels)},
           {"workload", std::move(workload)},
           {"acceptance", acceptance(r)},
           {"latency_ms", std::move(figures["latency_ms"])},
@@ -166,7 +194,6 @@ void put_power(const Record& r, json& out) {
 json aggregate_document(const Record& r) {
   const plan::Job& job = r.job;
   json out = {{"hw", job.runner},
-              {"conc", job.concurrency},
               {"image", job.image},
               {"model", job.model},
               {"infmax_model_prefix", job.model_prefix},
@@ -186,6 +213,11 @@ json aggregate_document(const Record& r) {
               {"dp_attention", job.dp_attn ? "true" : "false"},
               {"research_only", job.research_only},
               {"valid", r.verdict.valid()}};
+  // Dashboards place a point by its concurrency, which an open loop does not have.
+  if (r.load.request_rate)
+    out.update({{"request_rate", *r.load.request_rate}, {"arrivals", r.load.arrivals}});
+  else
+    out["conc"] = job.concurrency;
   if (job.gpus > 0 && r.summary.total_token_throughput && r.summary.output_token_throughput) {
     const auto gpus = static_cast<double>(job.tp * job.pp);
     out["tput_per_gpu"] = *r.summary.total_token_throughput / gpus;

@@ -48,6 +48,10 @@ std::optional<double> tpot_ms(const Sample& sample) {
   return to_ms(*sample.last_token_ns - *sample.first_token_ns) / static_cast<double>(*tokens - 1);
 }
 
+double send_delay_ms(const Sample& sample) {
+  return to_ms(sample.sent_ns - sample.scheduled_ns);
+}
+
 std::vector<double> itl_ms(const Sample& sample) {
   std::vector<double> result;
   if (sample.chunks.size() < 2) return result;
@@ -98,7 +102,7 @@ std::optional<Window> measured_window(std::span<const Sample> samples) {
 
 Summary summarise(std::span<const Sample> samples) {
   Summary summary;
-  std::vector<double> ttft, tpot, itl, inter_chunk, e2e;
+  std::vector<double> ttft, tpot, itl, inter_chunk, e2e, send_delay;
   const auto add = [](std::vector<double>& to, const std::optional<double>& value) {
     if (value) to.push_back(*value);
   };
@@ -115,6 +119,7 @@ Summary summarise(std::span<const Sample> samples) {
     add(ttft, ttft_ms(sample));
     add(tpot, tpot_ms(sample));
     add(e2e, e2e_ms(sample));
+    add(send_delay, send_delay_ms(sample));
     add_all(itl, itl_ms(sample));
     add_all(inter_chunk, inter_chunk_ms(sample));
   }
@@ -123,6 +128,7 @@ Summary summarise(std::span<const Sample> samples) {
   summary.itl_ms = describe(std::move(itl));
   summary.inter_chunk_ms = describe(std::move(inter_chunk));
   summary.e2e_ms = describe(std::move(e2e));
+  summary.send_delay_ms = describe(std::move(send_delay));
   summary.window = measured_window(samples);
   const double seconds = summary.window ? summary.window->seconds() : 0;
   if (seconds > 0) {

@@ -10,6 +10,7 @@
 //          chunk beyond its first arrive with it, after 0 ms. A request has tokens - 1 of them, and their mean is its
 //          TPOT.
 //   inter-chunk   the gap before each chunk, undivided: the time of a verification step as the client sees it.
+//   send delay    sent - scheduled: how late the client was, which TTFT and E2E include; 0 in closed loop
 //
 // Times are CLOCK_MONOTONIC at receive; results are milliseconds.
 #pragma once
@@ -27,6 +28,7 @@ namespace sweep::sample {
 std::optional<double> ttft_ms(const Sample& sample);
 std::optional<double> e2e_ms(const Sample& sample);
 std::optional<double> tpot_ms(const Sample& sample);
+double send_delay_ms(const Sample& sample);
 
 // Empty if the tokens of a chunk are not known; of the first chunk, one is then taken.
 std::vector<double> itl_ms(const Sample& sample);
@@ -63,6 +65,7 @@ struct Summary {
   stats::Distribution itl_ms;
   stats::Distribution inter_chunk_ms;
   stats::Distribution e2e_ms;
+  stats::Distribution send_delay_ms;
 };
 
 // The order of the samples does not matter. Failed and warm-up requests are counted and otherwise left out.

@@ -9,7 +9,9 @@ namespace sweep::schema {
 namespace {
 
 constexpr std::array<std::string_view, 1> kKind{"sweepctl-result"};
-constexpr std::array<std::string_view, 1> kLoads{"closed-loop"};
+constexpr std::array<std::string_view, 2> kLoads{"closed-loop", "open-loop"};
+constexpr std::array<std::string_view, 2> kArrivals{"fixed", "poisson"};
+constexpr std::array<std::string_view, 2> kApis{"completions", "chat"};
 constexpr std::array<std::string_view, 3> kReadFrom{"counters", "log-windows", "since-start"};
 constexpr std::array<std::string_view, 3> kLaunchers{"local", "container", "external"};
 
@@ -100,7 +102,12 @@ const ObjectShape& workload_shape() {
       {required<&W::isl>("isl", integer(1), "prompt tokens of a request"),
        required<&W::osl>("osl", integer(1), "output tokens of a request"),
        required<&W::concurrency>("concurrency", integer(1), "requests in flight"),
-       stated("load", choice(kLoads), "closed-loop: a request is sent when another has ended"),
+       stated("load", choice(kLoads),
+              "closed-loop: a request is sent when another has ended; open-loop: on a schedule, answered or not"),
+       unbound("request_rate", measured(0), "of an open loop: requests per second; null in closed loop"),
+       unbound("arrivals", choice(kArrivals).or_null(), "of an open loop: at equal intervals, or a Poisson process"),
+       unbound("api", choice(kApis), "completions: prompts are token ids; chat: text, counted by the server"),
+       unbound("template_tokens", count().or_null(), "of chat: tokens of each prompt that the server adds"),
        required<&W::requests>("requests", count(), "planned requests, without warm-up"),
        required<&W::measured_requests>("measured_requests", count(), "requests of the measured window"),
        required<&W::failed_requests>("failed_requests", count(), "those of them without a complete reply"),
@@ -165,7 +172,9 @@ const ObjectShape& latency_shape() {
        required<&L::tpot>("tpot", object(distribution_shape()), "time per output token, a value a request"),
        required<&L::itl>("itl", object(distribution_shape()), "inter-token latency, a value a token"),
        required<&L::inter_chunk>("inter_chunk", object(distribution_shape()), "gap between verification steps"),
-       required<&L::e2el>("e2el", object(distribution_shape()), "end-to-end latency")}};
+       required<&L::e2el>("e2el", object(distribution_shape()), "end-to-end latency"),
+       unbound("send_delay", object(distribution_shape()),
+               "from when a request was due to when it was sent; part of TTFT and end-to-end latency")}};
   return shape;
 }
 

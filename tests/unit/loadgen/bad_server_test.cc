@@ -134,12 +134,12 @@ TEST_CASE("bad servers: over HTTPS, the key goes into a header, and an unknown a
   const test::TestDir dir;
   const HttpServer server(sending(kGood), authority.wires());
   LoadSpec spec = spec_for(https_url(server), 2);
-  spec.api_key = "hunter2";
+  spec.access.bearer_token = "hunter2";
   const Measurement refused = run(spec);
   CHECK(server.requests().empty());
   REQUIRE(refused.problems.items().size() == 2);
   CHECK(refused.problems.items()[0].rule == diag::rule::http_tls);
-  spec.ca_file = dir.write("ca.pem", authority.pem());
+  spec.access.ca_file = dir.write("ca.pem", authority.pem());
   const Measurement m = run(spec);
   CHECK(m.problems.empty());
   CHECK(server.requests().at(0).headers.at("authorization") == "Bearer hunter2");
