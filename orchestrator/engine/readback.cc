@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(20)};
 
 std::string fetch(const ServerAddress& server, std::string_view path, uint64_t most, const std::stop_token& stop,
-                  diag::Diagnostics& diagnostics) {
+                  Reading& reading, diag::Diagnostics& diagnostics) {
   if (path.empty()) return {};
   const std::string url = server.base_url + std::string(path);
   auto reply = http::get({.url = url,
@@ -33,6 +33,7 @@ std::string fetch(const ServerAddress& server, std::string_view path, uint64_t m
                           .max_bytes = most,
                           .ca_file = server.access.ca_file},
                          stop);
+  reading.is_reachable = reading.is_reachable || reply.has_value();
   if (reply && reply->head.status == 200)
     return http::without_secret(std::move(reply->body), server.access.bearer_token);
   diagnostics.add(
@@ -122,8 +123,11 @@ base::Unexpected<diag::Diagnostic> malformed(std::string_view what) {
 
 Reading take_reading(const Framework& framework, const ServerAddress& server, const std::stop_token& stop,
                      diag::Diagnostics& diagnostics) {
-  return {.counters = fetch(server, framework.endpoints.counters, kMostMetricsBytes, stop, diagnostics),
-          .statistics = fetch(server, framework.endpoints.statistics, kMostJsonStatsBytes, stop, diagnostics)};
+  Reading reading;
+  const Endpoints& at = framework.endpoints;
+  reading.counters = fetch(server, at.counters, kMostMetricsBytes, stop, reading, diagnostics);
+  reading.statistics = fetch(server, at.statistics, kMostJsonStatsBytes, stop, reading, diagnostics);
+  return reading;
 }
 
 ReadBack counted_between(const Framework& framework, const Reading& before, const Reading& after) {
@@ -188,18 +192,18 @@ WindowLog read_window_log(const Framework& framework, const std::filesystem::pat
     result.problem = text.error().text();
     return result;
   }
-  LogInterval interval{.from = std::nullopt, .to = std::nullopt, .from_byte = span.from_byte, .to_byte = span.to_byte};
-  const bool has_exact_times = framework.uses_bundled_kernels;
-  if (has_exact_times && text->find("\"unix_ns_begin\"") != std::string::npos)
-    interval = {.from = log_time_of_unix(span.from_unix_ns),
-                .to = log_time_of_unix(span.to_unix_ns),
-                .from_byte = std::nullopt,
-                .to_byte = std::nullopt};
-  auto log = read_decode_log({.text = *text, .file = file.string(), .engine = std::string(framework.name)}, interval);
-  if (log)
-    result.log = std::move(*log);
-  else
+  const LogSource source{.text = *text, .file = file.string(), .engine = std::string(framework.name)};
+  const auto read = [&](const LogInterval& interval) {
+    auto log = read_decode_log(source, interval);
+    if (log) return std::move(*log);
     result.problem = log.error().message;
+    return DecodeLog();
+  };
+  result.log = read({.from_byte = span.from_byte, .to_byte = span.to_byte});
+  if (text->find("\"unix_ns_begin\"") == std::string::npos || !result.problem.empty()) return result;
+  DecodeLog exact = read({.from = log_time_of_unix(span.from_unix_ns), .to = log_time_of_unix(span.to_unix_ns)});
+  result.log.windows = std::move(exact.windows);
+  result.log.windows_outside = exact.windows_outside;
   return result;
 }
 

@@ -19,6 +19,7 @@ namespace sweep::engine {
 struct Reading {
   std::string counters;
   std::string statistics;
+  bool is_reachable = false;  // the server answered at all, be it by a bad status
 };
 
 // Reads each endpoint of the framework once. One that does not answer is a warning (engine/no-counters).

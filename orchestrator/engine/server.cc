@@ -114,8 +114,7 @@ diag::Result<std::vector<std::string>> models_of(const ServerAddress& server, co
   if (!models) return not_ready("/v1/models", fmt::format("does not answer: {}", models.error().message));
   for (const int status : {health->head.status, models->head.status})
     if (status == 401 || status == 403)
-      return diag::fail(rule::engine_not_authorised,
-                        fmt::format("{} answers with status {}", server.base_url, status),
+      return diag::fail(rule::engine_not_authorised, fmt::format("{} answers with status {}", server.base_url, status),
                         server.access.bearer_token.empty()
                             ? "name the variable that holds its key with --api-key-env NAME"
                             : "the key is not the server's");
@@ -141,7 +140,7 @@ diag::Result<base::Done> probe(const ServerAddress& server, const Probe& request
                                  .timeouts = {.connect = kShort.connect, .total = request.limit},
                                  .ca_file = server.access.ca_file},
                                 stop);
-  if (!reply) return fail(fmt::format("failed: {}", reply.error().message));
+  if (!reply) return diag::fail(reply.error());
   const std::string body = http::without_secret(reply->body, server.access.bearer_token);
   if (reply->head.status != 200)
     return fail(fmt::format("was answered with status {}: {}", reply->head.status, printable(body)));

@@ -28,10 +28,15 @@ std::optional<std::vector<std::string>> models_if_ready(const std::string& base_
 // models.
 diag::Result<std::vector<std::string>> models_of(const ServerAddress& server, const std::stop_token& stop);
 
-// POSTs one completion and waits for all of the reply. Fails (engine/probe-failed) if it is no stream that brings
-// tokens and comes to its end. `body` is that of a streamed request.
-diag::Result<base::Done> probe(const std::string& base_url, const std::string& body, std::chrono::milliseconds limit,
-                               const std::stop_token& stop);
+// One streamed request.
+struct Probe {
+  std::string_view path;  // "/v1/completions"
+  std::string body;
+  std::chrono::milliseconds limit{0};
+};
+// POSTs it and waits for all of the reply. Fails with the transfer's own rule (http/...) if that does not come, and
+// with engine/probe-failed if it is no stream that brings tokens.
+diag::Result<base::Done> probe(const ServerAddress& server, const Probe& request, const std::stop_token& stop);
 
 // What the server says of itself: {"version": text|null, "kv_cache": {"dtype", "layout", "from"}|null,
 // "server_info": object|null}. What its endpoints leave out is looked for in the log, if there is one: the arguments

@@ -48,7 +48,10 @@ bool has_mark(const fs::path& process, std::string_view variable) {
 }  // namespace
 
 std::vector<pid_t> marked_processes(std::string_view mark) {
-  const std::string variable = fmt::format("{}={}", kMarkVariable, mark);
+  return processes_with(fmt::format("{}={}", kMarkVariable, mark));
+}
+
+std::vector<pid_t> processes_with(std::string_view variable) {
   std::vector<pid_t> found;
   std::error_code error;
   for (fs::directory_iterator item("/proc", error), end; !error && item != end; item.increment(error)) {

@@ -47,9 +47,18 @@ Condition requests(const Evidence& e) {
   return failed(rule::judge_requests, fmt::format("{} of {} requests failed{}", failures, e.samples.size(), first));
 }
 
-bool has_exact_lengths(const sample::Sample& s, const plan::Job& job) {
-  return s.prompt_tokens == job.isl && s.completion_tokens == job.osl && s.received_tokens == job.osl &&
-         s.finish_reason == "length";
+bool has_exact_lengths(const sample::Sample& s, const plan::Job& job, bool received_by_counter) {
+  return s.prompt_tokens == job.isl && s.completion_tokens == job.osl &&
+         (s.received_tokens == job.osl || received_by_counter) && s.finish_reason == "length";
+}
+
+// Whether the second count of output tokens is the engine's, in sum: of an engine that sends neither token ids nor
+// usage with each event, as ATOM, what arrived cannot be counted.
+bool is_received_by_counter(const Evidence& e) {
+  const bool unknown = std::none_of(e.samples.begin(), e.samples.end(),
+                                    [](const sample::Sample& s) { return s.received_tokens.has_value(); });
+  return unknown && !e.samples.empty() && e.counted.problem.empty() &&
+         e.counted.generated_tokens == e.job.osl * static_cast<int64_t>(e.samples.size());
 }
 
 std::string count_text(const std::optional<int64_t>& count) {
@@ -59,8 +68,9 @@ std::string count_text(const std::optional<int64_t>& count) {
 Condition lengths(const Evidence& e) {
   int64_t wrong = 0;
   std::string first;
+  const bool by_counter = is_received_by_counter(e);
   for (const sample::Sample& s : e.samples) {
-    if (has_exact_lengths(s, e.job)) continue;
+    if (has_exact_lengths(s, e.job, by_counter)) continue;
     if (++wrong != 1) continue;
     first = fmt::format(
         "; the first is request {}: {} prompt tokens (asked {}), {} output tokens by usage and {} received (asked {}), "
@@ -69,8 +79,9 @@ Condition lengths(const Evidence& e) {
         count_text(s.received_tokens), e.job.osl, s.finish_reason);
   }
   if (wrong == 0 && !e.samples.empty())
-    return passed(rule::judge_lengths, fmt::format("all {} requests had exactly {} prompt and {} output tokens",
-                                                   e.samples.size(), e.job.isl, e.job.osl));
+    return passed(rule::judge_lengths,
+                  fmt::format("all {} requests had exactly {} prompt and {} output tokens{}", e.samples.size(),
+                              e.job.isl, e.job.osl, by_counter ? ", by usage and by the engine's counter" : ""));
   return failed(rule::judge_lengths,
                 fmt::format("{} of {} requests did not have the exact lengths{}", wrong, e.samples.size(), first));
 }
@@ -239,8 +250,8 @@ Condition engine_log(const Evidence& e) {
   if (!e.log) return not_applicable(kRule, "the engine's log is not at hand");
   if (!e.log->problem.empty()) return failed(kRule, e.log->problem);
   if (e.log->error_lines == 0) return passed(kRule, "no line tells of an error inside the measured interval");
-  return failed(kRule, fmt::format("{} {} of an error inside the measured interval: {}", e.log->error_lines,
-                                   e.log->error_lines == 1 ? "line tells" : "lines tell", e.log->first_error_line));
+  return failed(kRule, fmt::format("{} {} of an error inside the measured interval; {}", e.log->error_lines,
+                                   e.log->error_lines == 1 ? "line tells" : "lines tell", e.log->worst_error_line));
 }
 
 Condition no_telemetry(const Evidence& e, RuleId rule) {

@@ -67,7 +67,7 @@ struct EngineLog {
   size_t compile_lines = 0;
   std::string first_compile_line = {};
   size_t error_lines = 0;
-  std::string first_error_line = {};
+  std::string worst_error_line = {};
   std::optional<int64_t> cached_tokens = std::nullopt;  // of prompts
   std::string problem = {};                             // why it could not be read; empty: it could
 };

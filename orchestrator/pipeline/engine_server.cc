@@ -57,7 +57,8 @@ diag::Result<Server> open_server(const Line& line, const WeightsOutcome& weights
     server.base_url = *line.options.engine_url;
     while (server.base_url.ends_with('/')) server.base_url.pop_back();
     server.served_model = line.job.model;
-    if (auto checked = engine::check_server({server.base_url, line.options.access}, line.job.model, line.stop); !checked)
+    if (auto checked = engine::check_server({server.base_url, line.options.access}, line.job.model, line.stop);
+        !checked)
       return diag::fail(std::move(checked).error());
     server.document = describe_server(line, server, nullptr);
     return server;
@@ -90,11 +91,16 @@ diag::Result<diag::Done> probe_server(const Line& line, Server& server, const lo
   if (line.stop.stop_requested())
     return diag::fail(rule::exec_interrupted, "interrupted while the engine was probed",
                       fmt::format("continue with --resume --out {}", line.folder.path().string()));
-  if (!server.engine) return done;
+  const bool answered = done.error().rule == rule::engine_probe_failed;
+  const std::string message =
+      answered ? done.error().message
+               : fmt::format("the probe request to {} failed: {}", server.base_url, done.error().message);
+  if (!server.engine) return diag::fail(rule::engine_probe_failed, message, "look into the server's log");
   constexpr std::chrono::seconds kPatience{2};
-  if (auto death = server.engine->death(kPatience)) return diag::fail(std::move(*death));
-  return diag::fail(engine::failure_told_by(line.folder.file(stage_file::kEngineLog), done.error().rule,
-                                            done.error().message, done.error().help));
+  if (auto death = server.engine->death(answered ? std::chrono::seconds(0) : kPatience))
+    return diag::fail(std::move(*death));
+  return diag::fail(engine::failure_told_by(line.folder.file(stage_file::kEngineLog), rule::engine_probe_failed,
+                                            message, "look into the engine's log"));
 }
 
 }  // namespace sweep::pipeline

@@ -8,6 +8,7 @@
 
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/engine/adapter.h"
+#include "orchestrator/engine/decode_log_line.h"
 #include "orchestrator/engine/readback.h"
 
 namespace sweep::pipeline {
@@ -70,12 +71,20 @@ std::string first_of(const engine::LogLines& lines) {
   return lines.first.empty() ? std::string() : fmt::format("line {}: {}", lines.first[0].line, lines.first[0].text);
 }
 
+// The line that explains most: a shortage of memory rather than the traceback that it ended.
+std::string worst_of(const engine::LogLines& lines) {
+  const engine::LogLine* worst = nullptr;
+  for (const engine::LogLine& line : lines.first)
+    if (worst == nullptr || engine::trouble_in(line.text) < engine::trouble_in(worst->text)) worst = &line;
+  return worst == nullptr ? std::string() : fmt::format("line {}: {}", worst->line, worst->text);
+}
+
 std::optional<judge::EngineLog> log_evidence(const std::optional<engine::WindowLog>& log) {
   if (!log) return std::nullopt;
   return judge::EngineLog{.compile_lines = log->log.compile_lines.count,
                           .first_compile_line = first_of(log->log.compile_lines),
                           .error_lines = log->log.error_lines.count,
-                          .first_error_line = first_of(log->log.error_lines),
+                          .worst_error_line = worst_of(log->log.error_lines),
                           .cached_tokens = log->log.cached_tokens,
                           .problem = log->problem};
 }

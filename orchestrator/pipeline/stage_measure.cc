@@ -33,7 +33,8 @@ struct Readings {
 };
 
 void begin(const Line& line, const Server& server, Readings& readings) {
-  readings.before = engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
+  readings.before =
+      engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
   readings.log_from = engine::log_size(line.folder.file(stage_file::kEngineLog));
   readings.begun = true;
 }
@@ -81,7 +82,9 @@ std::optional<diag::Diagnostic> broken_off(const loadgen::Measurement& m, Server
     return diag::make(rule::exec_interrupted, "interrupted during the measurement",
                       fmt::format("continue with --resume --out {}", folder.path().string()));
   constexpr std::chrono::seconds kPatience{2};
-  const bool incomplete = m.not_sent != 0 || m.problems.has_errors();
+  const bool incomplete =
+      m.not_sent != 0 ||
+      std::any_of(m.samples.begin(), m.samples.end(), [](const sample::Sample& s) { return s.finish_reason.empty(); });
   if (server.engine)
     if (auto death = server.engine->death(incomplete ? kPatience : std::chrono::seconds(0))) return death;
   if (m.not_sent == 0) return std::nullopt;
@@ -108,8 +111,7 @@ json window_json(const sample::Window& window) {
 
 // An engine that ended with the last request has left nothing to read back.
 std::optional<diag::Diagnostic> ended_early(const Readings& readings, Server& server) {
-  const bool answered = !readings.after.counters.empty() || !readings.after.statistics.empty();
-  if (!server.engine || answered) return std::nullopt;
+  if (!server.engine || readings.after.is_reachable) return std::nullopt;
   constexpr std::chrono::seconds kPatience{2};
   return server.engine->death(kPatience);
 }
@@ -147,7 +149,8 @@ diag::Result<json> put_load(const Line& line, Server& server, const loadgen::Loa
     return diag::fail(std::move(*reason));
   }
   readings.log_to = engine::log_size(line.folder.file(stage_file::kEngineLog));
-  readings.after = engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
+  readings.after =
+      engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
   if (auto reason = ended_early(readings, server)) {
     watch.fail(reason->message);
     return diag::fail(std::move(*reason));
@@ -194,7 +197,7 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
   if (former && *former) engine::end_left_behind(**former);
   if (auto aside = line.folder.set_attempt_aside(); !aside) return diag::fail(std::move(aside).error());
 
-  PowerRecording power(line.job, !line.options.engine_url);
+  PowerRecording power(line.job, !line.options.engine_url, line.locations.nvml);
   auto server =
       as_stage<Server>(line.progress, Stage::kLaunch, "starting", [&] { return open_server(line, weights, kernels); });
   if (!server) return diag::fail(std::move(server).error());

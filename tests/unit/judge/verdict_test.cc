@@ -373,8 +373,8 @@ TEST_CASE("judge: compilation and errors in the log of the window are found") {
   }
   SECTION("an error") {
     run.log->error_lines = 1;
-    run.log->first_error_line = "line 9: CUDA error";
-    check_only_failure(run, rule::judge_engine_log, "1 line tells of an error inside the measured interval: line 9");
+    run.log->worst_error_line = "line 9: CUDA error";
+    check_only_failure(run, rule::judge_engine_log, "1 line tells of an error inside the measured interval; line 9");
   }
   SECTION("no log") {
     run.log.reset();
