@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, 3> kRuntimes{"docker", "podman", "enroot"
 constexpr std::chrono::minutes kImport{60};  // an image of some tens of gigabytes
 constexpr std::chrono::seconds kShort{30};
 constexpr std::string_view kStopSeconds = "10";
+constexpr std::string_view kNamePrefix = "sweepctl-";
 
 bool is_in_path(std::string_view program) {
   const char* path = std::getenv("PATH");
@@ -36,14 +37,17 @@ bool is_in_path(std::string_view program) {
   return false;
 }
 
-// One container a run folder: a name that a later run of the same folder finds again.
+// One container a run folder: a later run of the same folder finds it again, and no other run has its name.
 std::string name_of(const plan::Job& job, const fs::path& run_folder) {
-  constexpr size_t kMostOfFolder = 48;
-  std::string name = run_folder.filename().string();
-  std::replace_if(
-      name.begin(), name.end(),
-      [](char c) { return !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')); }, '-');
-  return fmt::format("sweepctl-{}-{}", job.id, name.substr(0, kMostOfFolder));
+  // FNV-1a, 64 bits.
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : run_folder.string()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{}{}-{:016x}", kNamePrefix, job.id, hash);
+}
+
+std::vector<exec::CommandSpec> removal_of(const std::string& runtime, const std::string& name) {
+  if (runtime == "enroot") return {{.argv = {"enroot", "remove", "--force", name}}};
+  return {{.argv = {runtime, "rm", "--force", name}}};
 }
 
 std::vector<std::string> gpu_options(std::string_view framework, const std::string& runtime, const plan::Job& job) {
@@ -79,7 +83,6 @@ void use_docker(Launch& launch, const LaunchRequest& request, Container& contain
     arguments.insert(arguments.begin(), container.runtime);
     return exec::CommandSpec{.argv = std::move(arguments)};
   };
-  container.remove = {command({"rm", "--force", container.name})};
   container.prepare = {command({"pull", "--quiet", image})};
   container.stop = command({"stop", "--time", std::string(kStopSeconds), container.name});
   container.digest_of_image = command({"image", "inspect", "--format", "{{json .RepoDigests}}", image});
@@ -95,7 +98,6 @@ void use_enroot(Launch& launch, const LaunchRequest& request, Container& contain
   const auto command = [&](std::vector<std::string> arguments) {
     return exec::CommandSpec{.argv = std::move(arguments)};
   };
-  container.remove = {command({"enroot", "remove", "--force", container.name})};
   container.prepare = {command({"rm", "-f", file}),
                        command({"enroot", "import", "--output", file, "docker://" + request.job.image}),
                        command({"enroot", "create", "--name", container.name, file})};
@@ -125,10 +127,11 @@ diag::Result<Launch> in_container(Launch launch, const LaunchRequest& request, c
     return diag::fail(diag::make_at(rule::engine_no_container_runtime, request.job.where,
                                     fmt::format("\"{}\" names no image to run in a container", request.job.entry),
                                     "use --launcher local"));
+  const std::string name = name_of(request.job, request.run_folder);
   Container container{.runtime = runtime,
-                      .name = name_of(request.job, request.run_folder),
+                      .name = name,
                       .prepare = {},
-                      .remove = {},
+                      .remove = removal_of(runtime, name),
                       .stop = std::nullopt,
                       .digest_of_image = std::nullopt};
   if (runtime == "enroot")
@@ -165,6 +168,13 @@ void stop_container(const Container& container) {
 
 void remove_container(const Container& container) {
   for (const exec::CommandSpec& command : container.remove) (void)exec::capture(command, {}, {.time = kShort}, {});
+}
+
+void remove_container(const std::string& runtime, const std::string& name) {
+  const bool known = std::find(kRuntimes.begin(), kRuntimes.end(), runtime) != kRuntimes.end();
+  if (!known || !name.starts_with(kNamePrefix)) return;
+  for (const exec::CommandSpec& command : removal_of(runtime, name))
+    (void)exec::capture(command, {}, {.time = kShort}, {});
 }
 
 std::string digest_in(std::string_view text) {

@@ -23,6 +23,8 @@ diag::Result<std::string> prepare_container(const Container& container, const st
 
 void stop_container(const Container& container);
 void remove_container(const Container& container);
+// The same for one that is known by name only; nothing is done for a runtime or a name that is none of ours.
+void remove_container(const std::string& runtime, const std::string& name);
 
 // "sha256:..." out of a reference that pins an image, or out of what a runtime prints; empty if there is none.
 std::string digest_in(std::string_view text);

@@ -175,6 +175,8 @@ void end_left_behind(const nlohmann::json& engine) {
   }
   if (const auto mark = engine.find("mark"); mark != engine.end() && mark->is_string())
     exec::kill_marked(mark->get<std::string>());
+  if (const auto container = engine.find("container"); container != engine.end() && container->is_object())
+    remove_container(container->value("runtime", ""), container->value("name", ""));
 }
 
 diag::Result<base::Done> check_server(const ServerAddress& server, const std::string& model,

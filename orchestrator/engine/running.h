@@ -29,6 +29,8 @@ class RunningEngine {
   pid_t pid() const { return process_.pid(); }
   // In the environment of every process that the engine starts; see exec/marked.h.
   const std::string& mark() const { return mark_; }
+  // Null without one.
+  const Container* container() const { return container_ ? &*container_ : nullptr; }
   // Of the image that the container runs, as the runtime tells: "sha256:...". Empty without a container.
   const std::string& image_digest() const { return image_digest_; }
 

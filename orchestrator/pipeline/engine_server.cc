@@ -29,10 +29,13 @@ json describe_server(const Line& line, const Server& server, const exec::Command
   document["served_model"] = server.served_model;
   document["command"] = command != nullptr ? json(exec::quoted_for_shell(*command)) : json();
   document["image_digest"] = nullptr;
+  document["container"] = nullptr;
   if (!server.engine) return document;
   document["pid"] = server.engine->pid();
   document["pid_start_time"] = exec::start_time_of(server.engine->pid()).value_or(0);
   document["mark"] = server.engine->mark();
+  if (const engine::Container* container = server.engine->container())
+    document["container"] = {{"runtime", container->runtime}, {"name", container->name}};
   if (!server.engine->image_digest().empty()) document["image_digest"] = server.engine->image_digest();
   return document;
 }

@@ -75,6 +75,7 @@ TEST_CASE("inspect result: a run's result follows from its records; what was cha
     write(checkout, "measurement.json", measurement);
     const json document = inspected(checkout, 5);
     CHECK(has_difference(document, "acceptance.realised"));
+    CHECK(has_difference(document, "counted.accepted"));  // against the engine's own pages
   }
   SECTION("a verdict that does not follow") {
     json edited = stated;

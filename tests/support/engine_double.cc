@@ -422,6 +422,7 @@ std::string EngineDouble::statistics() {
   json list = json::array();
   if (steps > 0)
     list.push_back({{"iter", t.steps},
+                    {"kvCacheStats", {{"reusedBlocks", t.cached_tokens / 8}, {"tokensPerBlock", 8}}},
                     {"specDecodingStats",
                      {{"numDraftTokens", steps * kDrafts},
                       {"numAcceptedTokens", accepted},

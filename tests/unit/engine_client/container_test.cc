@@ -40,11 +40,13 @@ bool has(const std::vector<std::string>& argv, std::vector<std::string> part) {
 TEST_CASE("container: docker runs the engine's own command, with model, run folder, network and GPUs of the host") {
   const auto launch = contained(job(), "docker").value();
   const auto& argv = launch.command.argv;
-  CHECK(has(argv, {"docker", "run", "--rm", "--name", "sweepctl-0123456789ab-r-1", "--network", "host"}));
+  const std::string& name = launch.container->name;
+  CHECK(name.starts_with("sweepctl-0123456789ab-"));
+  CHECK(has(argv, {"docker", "run", "--rm", "--name", name, "--network", "host"}));
   CHECK(has(argv, {"--volume", "/models/m:/models/m:ro", "--volume", "/runs/r 1:/runs/r 1", "--gpus", "all"}));
   CHECK(has(argv, {"--entrypoint", "python3", "example/image:tag@" + kDigest, "-m", "sglang.launch_server"}));
-  CHECK(launch.container->stop->argv ==
-        std::vector<std::string>{"docker", "stop", "--time", "10", "sweepctl-0123456789ab-r-1"});
+  CHECK(launch.container->stop->argv == std::vector<std::string>{"docker", "stop", "--time", "10", name});
+  CHECK(contained(job(), "docker").value().container->name == name);
 }
 
 TEST_CASE("container: values of variables are passed on, not written on the command line") {
@@ -69,7 +71,7 @@ TEST_CASE("container: GPUs are given in the way of the runtime and the vendor") 
 TEST_CASE("container: enroot imports the image, and its container is a process of ours") {
   const auto launch = contained(job(), "enroot").value();
   CHECK(has(launch.command.argv, {"enroot", "start", "--rw"}));
-  CHECK(has(launch.command.argv, {"sweepctl-0123456789ab-r-1", "python3", "-m", "sglang.launch_server"}));
+  CHECK(has(launch.command.argv, {launch.container->name, "python3", "-m", "sglang.launch_server"}));
   CHECK_FALSE(launch.container->stop.has_value());
   CHECK(has(launch.container->prepare[1].argv,
             {"enroot", "import", "--output", "/runs/r 1/image.sqsh", "docker://" + job().image}));

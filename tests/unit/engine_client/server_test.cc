@@ -33,7 +33,9 @@ TEST_CASE("server: a probe needs a stream of tokens, and says what came instead"
   int status = 200;
   const test::HttpServer server(
       [&](const test::HttpRequest&, test::Reply& out) { out.whole(status, "text/event-stream", reply); });
-  const auto probed = [&] { return engine::probe({server.url()}, {"/v1/completions", "{}", std::chrono::seconds(10)}, {}); };
+  const auto probed = [&] {
+    return engine::probe({server.url()}, {"/v1/completions", "{}", std::chrono::seconds(10)}, {});
+  };
   reply = "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n\n";
   CHECK(probed().has_value());
   const auto failure = [&] {
