@@ -118,7 +118,7 @@ TEST_CASE("engine url: a server with a key and an authority of its own is measur
   const SmallCheckout checkout;
   const Ran ran = run_with(
       checkout,
-      {"--engine-url", door.url() + "/", "--api-key-env", kKeyVariable, "--ca-file", ca_file(checkout, authority)},
+      {"--engine-url", door.url() + "/v1/", "--api-key-env", kKeyVariable, "--ca-file", ca_file(checkout, authority)},
       {{kKeyVariable, kKey}});
   INFO(ran.output);
   CHECK(ran.code == 5);  // somebody else's server cannot prove its weights and kernels
