@@ -133,6 +133,8 @@ void Transfer::configure_authorities() {
     if (!try_set(CURLOPT_CAINFO_BLOB, &blob)) set(easy_, CURLOPT_CAINFO, request_.ca_file.c_str());
   } else if (trusted->file) {
     set(easy_, CURLOPT_CAINFO, trusted->file->c_str());
+  } else if (trusted->only_folder) {
+    set(easy_, CURLOPT_CAINFO, static_cast<const char*>(nullptr));
   }
 }
 
