@@ -19,7 +19,7 @@ namespace rule = diag::rule;
 
 constexpr double kMostPerSecond = 1e6;
 
-// Without the slashes at its end.
+// Without the slashes at its end, and without the "/v1" that clients of other kinds want there.
 diag::Result<std::string> server_address(std::string url) {
   if (const auto origin = http::origin_of(url); !origin)
     return diag::fail(rule::run_server_options, fmt::format("--engine-url: {}", origin.error().message),
@@ -29,7 +29,13 @@ diag::Result<std::string> server_address(std::string url) {
   if (has("@") || has("?") || has("#"))
     return diag::fail(rule::run_server_options, fmt::format("the address of {} holds a user, password or query", shown),
                       "name the variable that holds the server's key with --api-key-env NAME");
-  while (url.ends_with('/')) url.pop_back();
+  const auto drop_slashes = [&] {
+    while (url.ends_with('/')) url.pop_back();
+  };
+  drop_slashes();
+  constexpr std::string_view kVersion = "/v1";
+  if (url.ends_with(kVersion)) url.resize(url.size() - kVersion.size());
+  drop_slashes();
   return url;
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "orchestrator/base/json_fields.h"
@@ -29,10 +31,46 @@ std::string_view text_in(const json& object, const char* name) {
                                                 : std::string_view();
 }
 
+// The number in an escape like \ud83d at the beginning of the text.
+std::optional<unsigned> escaped_unit(std::string_view text) {
+  constexpr size_t kEscape = 6;
+  unsigned unit = 0;
+  if (text.size() < kEscape || !text.starts_with("\\u")) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data() + 2, text.data() + kEscape, unit, 16);
+  if (error != std::errc() || end != text.data() + kEscape) return std::nullopt;
+  return unit;
+}
+
+// Servers that count text in UTF-16 split a character over two events, and escape each half. The grammar of JSON allows
+// that, readers do not: halves become U+FFFD.
+std::string without_halves(std::string_view text) {
+  const auto is_first = [](const std::optional<unsigned>& unit) { return unit && (*unit & 0xFC00U) == 0xD800U; };
+  const auto is_second = [](const std::optional<unsigned>& unit) { return unit && (*unit & 0xFC00U) == 0xDC00U; };
+  constexpr size_t kEscape = 6;
+  std::string whole;
+  while (!text.empty()) {
+    const auto unit = escaped_unit(text);
+    size_t length = 1;
+    if (is_first(unit) && is_second(escaped_unit(text.substr(kEscape))))
+      length = 2 * kEscape;
+    else if (unit)
+      length = kEscape;
+    else if (text.front() == '\\')
+      length = 2;  // an escaped backslash begins no escape
+    whole += length == kEscape && (is_first(unit) || is_second(unit)) ? "\\ufffd" : text.substr(0, length);
+    text.remove_prefix(std::min(length, text.size()));
+  }
+  return whole;
+}
+
 // Discarded if it is no JSON, or nests deeper than any reply: writing such a tree as text would exhaust the stack.
 json parse_shallow(std::string_view text) {
   if (base::json_nesting(text) > base::kDeepestJson) return json(json::value_t::discarded);
-  return json::parse(text, nullptr, false);
+  json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded() &&
+      (text.find("\\ud") != std::string_view::npos || text.find("\\uD") != std::string_view::npos))
+    parsed = json::parse(without_halves(text), nullptr, false);
+  return parsed;
 }
 
 std::string shortened(std::string_view text) {

@@ -19,6 +19,7 @@ namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 constexpr double kMostPerSecond = 1e6;
+constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 
 // Uniform in (0, 1].
 double uniform(base::SplitMix64& random) {
@@ -49,6 +50,24 @@ void send_on_schedule(Load& load, const std::vector<int64_t>& times, const std::
     load.send_next(due_ns);
     load.poll(std::chrono::nanoseconds(0));  // a client that is late goes on reading
   }
+}
+
+// Times from here on are those of the client as much as of the server.
+void note_late_sending(Measurement& measured) {
+  constexpr int64_t kLateNs = 10'000'000;
+  int64_t late = 0;
+  int64_t most_ns = 0;
+  for (const sample::Sample& s : measured.samples) {
+    const int64_t delay_ns = s.sent_ns - s.scheduled_ns;
+    if (delay_ns > kLateNs) ++late;
+    most_ns = std::max(most_ns, delay_ns);
+  }
+  if (late == 0) return;
+  measured.problems.add(
+      diag::make(diag::rule::load_late_sending,
+                 fmt::format("{} requests were sent more than {} ms after they were due, the latest by {} ms", late,
+                             kLateNs / kNanosecondsPerMillisecond, most_ns / kNanosecondsPerMillisecond),
+                 "measure from a machine with a free core, or at a lower rate"));
 }
 
 }  // namespace
@@ -89,7 +108,9 @@ diag::Result<Measurement> run_open_loop(const LoadSpec& spec, const Arrivals& ar
   load->begin(sample::Phase::kMeasured, spec.requests);
   send_on_schedule(*load, arrival_times(arrivals, spec.seed, spec.requests), stop);
   load->drain();
-  return load->finish();
+  auto measured = load->finish();
+  if (measured) note_late_sending(*measured);
+  return measured;
 }
 
 }  // namespace sweep::loadgen

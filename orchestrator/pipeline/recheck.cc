@@ -154,6 +154,8 @@ class Recheck {
     if (read->cut) out_.findings.add(std::move(*read->cut));
     const sample::Summary summary = sample::summarise(read->samples);
     json figures = report::request_figures(summary);
+    if (report::at(result_, "latency_ms/send_delay").is_null())
+      figures["latency_ms"].erase("send_delay");  // of a version that did not state it
     for (const auto& [section, recomputed] : figures.items()) compare(recomputed, result_[section], section);
     out_.values.update(figures);
     check_verdict(read->samples, summary);

@@ -1,4 +1,5 @@
 // What the recorded times mean. Defined once, here; everything that is reported is computed from samples by this file.
+// README.md says where each is printed, with an example.
 //
 //   TTFT   first token received - scheduled (in closed loop a request is scheduled when it is sent)
 //   E2E    last token received - scheduled; a finish event, the usage event and [DONE] do not move it

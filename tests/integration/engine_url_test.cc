@@ -118,7 +118,7 @@ TEST_CASE("engine url: a server with a key and an authority of its own is measur
   const SmallCheckout checkout;
   const Ran ran = run_with(
       checkout,
-      {"--engine-url", door.url() + "/", "--api-key-env", kKeyVariable, "--ca-file", ca_file(checkout, authority)},
+      {"--engine-url", door.url() + "/v1/", "--api-key-env", kKeyVariable, "--ca-file", ca_file(checkout, authority)},
       {{kKeyVariable, kKey}});
   INFO(ran.output);
   CHECK(ran.code == 5);  // somebody else's server cannot prove its weights and kernels
@@ -349,22 +349,9 @@ TEST_CASE("summary: failed requests are counted by reason, and a repeated reques
 
 TEST_CASE("chat: prompts of exact length for a server that takes text, by the tokenizer of the verified weights") {
   const SmallCheckout checkout;
-  const fs::path model = checkout.copy_of_model();
-  std::string vocabulary;
-  for (char a = 'a'; a <= 'z'; ++a)
-    for (char b = 'a'; b <= 'z'; ++b)
-      vocabulary += fmt::format("{}\"wo{}{}\": 1, \"\\u0120wo{}{}\": 2", vocabulary.empty() ? "" : ", ", a, b, a, b);
-  REQUIRE(
-      base::write_file_atomic(model / "tokenizer.json", R"({"model": {"type": "BPE", "vocab": {)" + vocabulary + "}}}")
-          .has_value());
-  const std::string matrix = base::read_file(checkout.root() / "matrix/embedded.yaml").value();
-  const Ran pinned = checkout.sweepctl({"weights", "pin", "--from-dir", model.string(), "--model", kModel, "--revision",
-                                        matrix.substr(matrix.find("revision: \"") + 11, 40), "--output",
-                                        (checkout.root() / "matrix/models/embedded-mla-8h.json").string()});
-  INFO(pinned.output);
-  REQUIRE(pinned.code == 0);
+  const std::string model = checkout.use_model_with_words("wo");
   const ChatServer server({.model = kModel});
-  const Ran ran = checkout.run({"--engine-url", server.url(), "--api", "chat", "--weights", model.string()});
+  const Ran ran = checkout.run({"--engine-url", server.url(), "--api", "chat", "--weights", model});
   INFO(ran.output);
   CHECK(ran.code == 5);
   const nlohmann::json result = checkout.json("result.json");

@@ -168,6 +168,22 @@ TEST_CASE("bad servers: what is odd but right is counted right") {
                           usage(kOutput))),
         kDone}},
       {"usage twice", {kGood[0], kGood[1], kLast, kUsage, kUsage, kDone}},
+      {"no usage event, the usage with the last token alone",
+       {kGood[0], kGood[1],
+        event(fmt::format(R"({{"choices":[{{"text":"d","token_ids":[14],"finish_reason":"length"}}],{}}})",
+                          usage(kOutput))),
+        kDone}},
+      {"data in several lines",
+       {"data: {\"choices\":[{\"text\":\"a\",\ndata: \"token_ids\":[11],\ndata:\"finish_reason\":null}]}\n\n", kGood[1],
+        kLast, kUsage, kDone}},
+      {"lines end with CR",
+       {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\r", kGood[1], kLast, kUsage, "data: [DONE]\r\r"}},
+      {"a byte order mark, names, numbers and times to retry",
+       {"\xEF\xBB\xBF"
+        "retry: 10\nid: 1\nevent: completion\n" +
+            kGood[0],
+        "id: 1\n" + kGood[1], "id\n" + kLast, kUsage, kDone}},
+      {"more after [DONE]", {joined(kGood), tokens("more", "15,16"), kUsage}},
       {"lines end with CRLF",
        {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\n\r\n", kGood[1], kLast, kUsage, kDone}},
   };
