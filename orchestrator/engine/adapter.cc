@@ -61,9 +61,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kOtherNam
 }  // namespace
 
 std::span<const Framework> frameworks() {
-  static const std::array kFrameworks{embedded_framework(), sglang_framework(), vllm_framework(), trtllm_framework(),
-                                      atom_framework()};
-  return kFrameworks;
+  static const std::array all{embedded_framework(), sglang_framework(), vllm_framework(), trtllm_framework(),
+                              atom_framework()};
+  return all;
 }
 
 const Framework* find_framework(std::string_view name) {

@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, std::string>> recipe_environment(const plan::
 std::vector<std::pair<std::string, std::string>> python_environment(const plan::Job& job) {
   constexpr std::string_view kUnbuffered = "PYTHONUNBUFFERED";
   auto environment = recipe_environment(job);
-  if (std::none_of(environment.begin(), environment.end(), [](const auto& v) { return v.first == kUnbuffered; }))
+  if (std::none_of(environment.begin(), environment.end(), [&](const auto& v) { return v.first == kUnbuffered; }))
     environment.emplace_back(kUnbuffered, "1");
   return environment;
 }

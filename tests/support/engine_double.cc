@@ -6,25 +6,26 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
+#include "tests/support/engine_double_log.h"
+
 namespace sweep::test {
+
+using namespace double_log;
 
 namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kDrafts = 7;
 constexpr int64_t kTemplateTokens = 6;
 constexpr int64_t kFirstTokenId = 1000;
 constexpr double kAsked = 5.7;
 constexpr double kOff = 4.2;
-constexpr const char* kTime = "[2026-09-14 11:02:03";
 
 constexpr auto kNames =
     std::to_array<std::string_view>({"none",         "die-before-ready",  "memory-before-ready", "memory-and-hang",
@@ -35,18 +36,8 @@ constexpr auto kNames =
                                      "cached",       "compile-in-window", "compile-in-warm-up",  "restarted",
                                      "no-counters",  "other-client",      "ignores-term"});
 
-void log(const std::string& line) {
-  const std::string text = line + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-}
-
 [[noreturn]] void end(int code) {
   ::_exit(code);
-}
-
-int64_t unix_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 std::string event(const json& body) {
@@ -58,56 +49,6 @@ int64_t words_in(const std::string& text) {
   int64_t count = 0;
   for (std::string word; words >> word;) ++count;
   return count;
-}
-
-void log_start(const EngineDoubleOptions& o) {
-  switch (o.dialect) {
-    case Dialect::kSglang:
-      log(
-          fmt::format("{}] server_args=ServerArgs(model_path='m', served_model_name='{}', tp_size=1, "
-                      "speculative_algorithm='DSPARK', speculative_dspark_block_size={}, decode_log_interval={}, "
-                      "disable_radix_cache=True)",
-                      kTime, o.model, kDrafts, o.steps_per_line));
-      log(fmt::format("{} TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=21.90 GB",
-                      kTime));
-      return;
-    case Dialect::kVllm:
-      log("(APIServer pid=101) INFO 09-14 11:40:01 [api_server.py:1990] vLLM API server version 0.30.0");
-      log(fmt::format(
-          "(EngineCore_DP0 pid=222) INFO 09-14 11:40:03 [core.py:94] Initializing a V1 LLM engine (v0.30.0) "
-          "with config: model='{}', kv_cache_dtype=fp8, speculative_config=SpeculativeConfig("
-          "method='dspark', num_spec_tokens={})",
-          o.model, kDrafts));
-      return;
-    case Dialect::kTrtllm:
-      log("[TensorRT-LLM] TensorRT LLM version: 1.2.0");
-      return;
-    case Dialect::kAtom:
-      log(
-          fmt::format("[atom] 2026-09-14 12:00:04 INFO Forced speculative acceptance ON: mean acceptance length 5.7000 "
-                      "over {} draft positions (per-position rates [1.0, 1.0, 1.0, 1.0, 0.7, 0.0, 0.0]). Output text "
-                      "is not meaningful.",
-                      kDrafts));
-      return;
-    case Dialect::kEmbedded:
-      log(fmt::format(R"({{"event":"starting","unix_ns":{}}})", unix_ns()));
-      return;
-  }
-}
-
-void log_ready(const EngineDoubleOptions& o) {
-  if (o.dialect == Dialect::kSglang) log(fmt::format("{}] The server is fired up and ready to roll!", kTime));
-  if (o.dialect != Dialect::kEmbedded) log("INFO:     Application startup complete.");
-}
-
-void log_out_of_memory() {
-  log("Traceback (most recent call last):");
-  log("  File \"model_runner.py\", line 301, in load");
-  log("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139 GiB");
-}
-
-void log_compilation() {
-  log("[2026-09-14 11:02:03 TP0] DeepGEMM JIT compilation of <gemm_fp8_fp4> begins to compile kernel");
 }
 
 }  // namespace
@@ -234,11 +175,7 @@ void EngineDouble::log_around(const Request& request) {
   totals_.cached_tokens += cached ? request.prompt_tokens / 2 : 0;
   ++totals_.requests;
   if (options_.dialect == Dialect::kSglang)
-    log(fmt::format(
-        "{} TP0] Prefill batch, #new-seq: 1, #new-token: {}, #cached-token: {}, full token usage: 0.00, "
-        "#running-req: 0, #queue-req: 0, #pending-token: 0, cuda graph: False, input throughput (token/s): "
-        "40590.66",
-        kTime, cached ? request.prompt_tokens / 2 : request.prompt_tokens, cached ? request.prompt_tokens / 2 : 0));
+    log_prefill(cached ? request.prompt_tokens / 2 : request.prompt_tokens, cached ? request.prompt_tokens / 2 : 0);
   if (request.number == 1 && options_.mishap == Mishap::kCompileInWarmUp) log_compilation();
   if (request.number != options_.first_measured + 1) return;  // the second measured one: surely inside the window
   if (options_.mishap == Mishap::kCompileInWindow) log_compilation();
@@ -264,30 +201,11 @@ int64_t EngineDouble::commit(int64_t step) {
   ++totals_.by_accepted[static_cast<size_t>(committed - 1)];
   window_accepted_ += committed - 1;
   if (++window_steps_ == options_.steps_per_line) {
-    log_window(window_steps_, window_accepted_);
+    log_window(options_.dialect, {.steps = window_steps_, .accepted = window_accepted_, .begin_ns = window_begin_ns_});
     window_steps_ = window_accepted_ = 0;
     window_begin_ns_ = unix_ns();
   }
   return committed;
-}
-
-void EngineDouble::log_window(int64_t steps, int64_t accepted) {
-  const double mean = 1.0 + static_cast<double>(accepted) / static_cast<double>(steps);
-  if (options_.dialect == Dialect::kSglang)
-    log(
-        fmt::format("{} TP0] Decode batch, #running-req: 1, #full token: 8448, full token usage: 0.00, accept len: "
-                    "{:.2f}, accept rate: {:.2f}, cuda graph: True, gen throughput (token/s): 919.21, #queue-req: 0",
-                    kTime, mean, (mean - 1) / kDrafts));
-  if (options_.dialect == Dialect::kVllm)
-    log(
-        fmt::format("(APIServer pid=101) INFO 09-14 11:41:23 [metrics.py:120] SpecDecoding metrics: Mean acceptance "
-                    "length: {:.2f}, Accepted throughput: 332.10 tokens/s, Drafted throughput: 450.00 tokens/s, "
-                    "Accepted: {} tokens, Drafted: {} tokens, Per-position acceptance rate: 1.000, 1.000, 1.000, "
-                    "1.000, 0.700, 0.000, 0.000, Avg Draft acceptance rate: 67.1%",
-                    mean, accepted, steps * kDrafts));
-  if (options_.dialect == Dialect::kEmbedded)
-    log(fmt::format(R"({{"event":"decode_window","unix_ns_begin":{},"unix_ns_end":{},"steps":{},"accepted":{}}})",
-                    window_begin_ns_, unix_ns(), steps, accepted));
 }
 
 // True if the request was dealt with by failing, in its middle.

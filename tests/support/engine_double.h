@@ -96,7 +96,6 @@ class EngineDouble {
   int64_t commit(int64_t step);
   bool fail_in(const Request& request, Reply& reply);
   void log_around(const Request& request);
-  void log_window(int64_t steps, int64_t accepted);
   std::string counters();
   std::string statistics();
   double length() const;

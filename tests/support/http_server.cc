@@ -174,7 +174,8 @@ WireMaker plain_wires() {
   return [](int socket) { return std::make_unique<PlainWire>(socket); };
 }
 
-HttpServer::HttpServer(Script script, WireMaker wires, int port) : script_(std::move(script)), wires_(std::move(wires)) {
+HttpServer::HttpServer(Script script, WireMaker wires, int port)
+    : script_(std::move(script)), wires_(std::move(wires)) {
   listener_ = base::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   SWEEPCTL_CHECK(listener_.is_open());
   sockaddr_in address{};
