@@ -63,9 +63,15 @@ std::string without_halves(std::string_view text) {
   return whole;
 }
 
+// Most events have fewer brackets than may nest: counting them is quicker than following them.
+bool is_too_deep(std::string_view text) {
+  const auto brackets = std::count_if(text.begin(), text.end(), [](char c) { return c == '{' || c == '['; });
+  return static_cast<size_t>(brackets) > base::kDeepestJson && base::json_nesting(text) > base::kDeepestJson;
+}
+
 // Discarded if it is no JSON, or nests deeper than any reply: writing such a tree as text would exhaust the stack.
 json parse_shallow(std::string_view text) {
-  if (base::json_nesting(text) > base::kDeepestJson) return json(json::value_t::discarded);
+  if (is_too_deep(text)) return json(json::value_t::discarded);
   json parsed = json::parse(text, nullptr, false);
   if (parsed.is_discarded() &&
       (text.find("\\ud") != std::string_view::npos || text.find("\\uD") != std::string_view::npos))
