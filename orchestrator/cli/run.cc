@@ -17,6 +17,7 @@
 #include "orchestrator/cli/command.h"
 #include "orchestrator/cli/run_load.h"
 #include "orchestrator/cli/terminal_progress.h"
+#include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/pipeline/entries.h"
@@ -41,6 +42,7 @@ struct RunArguments {
   bool resume = false;
   bool dry_run = false;
   std::shared_ptr<LoadArguments> load = std::make_shared<LoadArguments>();
+  std::string launcher = "local";
   std::string weights;
   std::vector<std::string> weights_reports;
   uint64_t seed = 1;
@@ -87,11 +89,13 @@ diag::Result<fs::path> folder_of(const plan::Job& job, const RunArguments& argum
 
 // All but the folder.
 pipeline::RunOptions options_for(const RunArguments& arguments) {
-  pipeline::RunOptions options{.folder = {},
-                               .resume = arguments.resume,
-                               .seed = arguments.seed,
-                               .ready_timeout = std::chrono::seconds(arguments.ready_timeout_s),
-                               .request_timeout = std::chrono::seconds(arguments.request_timeout_s)};
+  pipeline::RunOptions options{
+      .folder = {},
+      .resume = arguments.resume,
+      .seed = arguments.seed,
+      .launcher = arguments.launcher == "container" ? pipeline::Launcher::kContainer : pipeline::Launcher::kLocal,
+      .ready_timeout = std::chrono::seconds(arguments.ready_timeout_s),
+      .request_timeout = std::chrono::seconds(arguments.request_timeout_s)};
   std::error_code error;
   if (!arguments.weights.empty()) options.weights = fs::absolute(arguments.weights, error);
   for (const std::string& report : arguments.weights_reports) options.weights_reports.emplace_back(report);
@@ -160,6 +164,10 @@ ExitCode run(Context& context, const RunArguments& arguments) {
     return fail(context,
                 diag::make(rule::run_no_entry, "no entry has a point to run with these names and concurrencies",
                            "`sweepctl doctor` lists the entries"));
+  if (arguments.launcher == "slurm")
+    return fail(context, diag::make(diag::rule::engine_launcher_unavailable,
+                                    "the launcher \"slurm\" is planned, and cannot start an engine yet",
+                                    "start the engine with the scheduler and measure it with --engine-url"));
   pipeline::RunOptions options = options_for(arguments);
   diag::Diagnostics warnings;
   if (const auto read = read_load_options(*arguments.load, options, warnings); !read)
@@ -210,6 +218,13 @@ void add_run(CLI::App& app, Action& action) {
                     "Continue a run that was stopped or killed; finished stages are kept");
   command->add_flag("--dry-run", arguments->dry_run, "Print what would be done, down to the engine's command line");
   add_load_options(*command, arguments->load);
+  command
+      ->add_option("--launcher", arguments->launcher,
+                   "Who starts the engine: local, in a process group of this host; container, in the entry's image "
+                   "with docker, podman or enroot")
+      ->type_name("local|container")
+      ->check(CLI::IsMember({"local", "container", "slurm"}).description(""))
+      ->default_str("local");
   command->add_option("--weights", arguments->weights, "Folder of the staged weights")->type_name("DIR");
   command
       ->add_option(

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
@@ -21,6 +22,10 @@
 
 namespace sweep::pipeline {
 
+// Who starts the engine.
+enum class Launcher : uint8_t { kLocal, kContainer };
+std::string_view launcher_name(Launcher launcher);  // "local", "container"
+
 struct RunOptions {
   std::filesystem::path folder;  // of this job
   bool resume = false;
@@ -31,7 +36,8 @@ struct RunOptions {
   std::optional<std::filesystem::path> weights;    // folder of the staged weights
   // Of the other hosts that take part: nothing is dispatched unless they hold what this host holds.
   std::vector<std::filesystem::path> weights_reports = {};
-  uint64_t seed = 1;                          // of prompts and engine
+  uint64_t seed = 1;  // of prompts and engine
+  Launcher launcher = Launcher::kLocal;
   std::chrono::seconds ready_timeout{600};    // engine start
   std::chrono::seconds request_timeout{600};  // first token; between two tokens a fifth of it
 };

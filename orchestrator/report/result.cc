@@ -19,22 +19,25 @@ json distribution(const stats::Distribution& d) {
           {"p50", number(d.p50)},   {"p90", number(d.p90)},       {"p99", number(d.p99)}, {"count", d.count}};
 }
 
+json count(const std::optional<int64_t>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
 json acceptance(const Record& r) {
   json windows = json::array();
-  for (const judge::Steps& window : r.windows)
+  for (const judge::Window& window : r.windows)
     windows.push_back(
-        {{"steps", window.steps}, {"accepted", window.accepted}, {"acceptance_length", window.acceptance_length()}});
-  const bool known = r.acceptance && r.acceptance->steps > 0;
+        {{"steps", count(window.steps)}, {"accepted", count(window.accepted)}, {"acceptance_length", window.length}});
   const auto& asked = r.job.acceptance.length;
+  const judge::Realised* realised = r.acceptance ? &*r.acceptance : nullptr;
   return {{"source", plan::acceptance_source_name(r.job.acceptance.source)},
           {"draft_tokens", r.job.num_draft_tokens},
           {"requested", number(asked)},
-          {"realised", known ? json(r.acceptance->acceptance_length()) : json(nullptr)},
-          {"tolerance", known && asked
-                            ? json(judge::acceptance_tolerance(*asked, r.acceptance->steps, judge::kOverallDeviations))
-                            : json(nullptr)},
-          {"steps", known ? json(r.acceptance->steps) : json(nullptr)},
-          {"accepted", known ? json(r.acceptance->accepted) : json(nullptr)},
+          {"realised", realised != nullptr ? json(realised->length) : json(nullptr)},
+          {"read_from", realised != nullptr ? json(judge::acceptance_from_name(realised->from)) : json(nullptr)},
+          {"tolerance", realised != nullptr ? number(judge::acceptance_tolerance(*realised, asked)) : json(nullptr)},
+          {"steps", realised != nullptr ? count(realised->steps) : json(nullptr)},
+          {"accepted", realised != nullptr ? count(realised->accepted) : json(nullptr)},
           {"accepted_per_position", r.accepted_per_position},
           {"windows", std::move(windows)}};
 }

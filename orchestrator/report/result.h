@@ -31,8 +31,8 @@ struct Record {
   const plan::Job& job;
   const sample::Summary& summary;
   const judge::Verdict& verdict;
-  std::optional<judge::Steps> acceptance;
-  std::vector<judge::Steps> windows;
+  std::optional<judge::Realised> acceptance;
+  std::vector<judge::Window> windows;
   std::vector<int64_t> accepted_per_position;
   int64_t planned_requests = 0;
   uint64_t seed = 0;

@@ -12,7 +12,8 @@ constexpr std::array<std::string_view, 1> kKind{"sweepctl-result"};
 constexpr std::array<std::string_view, 2> kLoads{"closed-loop", "open-loop"};
 constexpr std::array<std::string_view, 2> kArrivals{"fixed", "poisson"};
 constexpr std::array<std::string_view, 2> kApis{"completions", "chat"};
-constexpr std::array<std::string_view, 2> kLaunchers{"local", "external"};
+constexpr std::array<std::string_view, 3> kReadFrom{"counters", "log-windows", "since-start"};
+constexpr std::array<std::string_view, 3> kLaunchers{"local", "container", "external"};
 
 bool is_utc_time(std::string_view text) {
   constexpr std::string_view kLayout = "0000-00-00T00:00:00Z";
@@ -122,8 +123,10 @@ const ObjectShape& window_shape() {
   static const ObjectShape shape{
       "a decode window",
       "Verification steps between two reports of the engine.",
-      {required<&ResultWindow::steps>("steps", count(), "verification steps"),
-       required<&ResultWindow::accepted>("accepted", count(), "draft tokens accepted in them"),
+      {required<&ResultWindow::steps>("steps", count().or_null(),
+                                      "verification steps; null where the log does not say"),
+       required<&ResultWindow::accepted>("accepted", count().or_null(),
+                                         "draft tokens accepted in them; null where the log does not say"),
        required<&ResultWindow::acceptance_length>("acceptance_length", measured(1), "1 + accepted / steps")}};
   return shape;
 }
@@ -137,6 +140,7 @@ const ObjectShape& acceptance_of_result_shape() {
        required<&A::draft_tokens>("draft_tokens", count(), "draft tokens per verification step"),
        required<&A::requested>("requested", measured(1), "null where acceptance is measured without control"),
        required<&A::realised>("realised", measured(1), "null where the engine does not tell"),
+       unbound("read_from", choice(kReadFrom).or_null(), "what the realised length was taken from"),
        required<&A::tolerance>("tolerance", measured(0), "how far the two may differ"),
        required<&A::steps>("steps", count().or_null(), "verification steps"),
        required<&A::accepted>("accepted", count().or_null(), "draft tokens accepted in them"),
