@@ -9,6 +9,7 @@
 #include "orchestrator/diag/rules/http.h"
 #include "orchestrator/diag/rules/load.h"
 #include "orchestrator/http/secret.h"
+#include "orchestrator/loadgen/completion_event.h"
 
 namespace sweep::loadgen {
 

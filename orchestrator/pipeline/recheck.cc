@@ -154,8 +154,9 @@ class Recheck {
     if (read->cut) out_.findings.add(std::move(*read->cut));
     const sample::Summary summary = sample::summarise(read->samples);
     json figures = report::request_figures(summary);
-    if (report::at(result_, "latency_ms/send_delay").is_null())
-      figures["latency_ms"].erase("send_delay");  // of a version that did not state it
+    // Of a version that did not state it.
+    if (report::at(result_, "latency_ms/send_delay").is_null()) figures["latency_ms"].erase("send_delay");
+    if (report::at(result_, "workload/most_in_flight").is_null()) figures["workload"].erase("most_in_flight");
     for (const auto& [section, recomputed] : figures.items()) compare(recomputed, result_[section], section);
     out_.values.update(figures);
     check_verdict(read->samples, summary);

@@ -45,8 +45,9 @@ std::string figure(const std::optional<double>& value, int digits) {
 
 std::string load_text(const nlohmann::json& result) {
   if (number_at(result, "workload/request_rate"))
-    return fmt::format("open loop, {} requests/s ({} arrivals)", text_at(result, "workload/request_rate"),
-                       text_at(result, "workload/arrivals"));
+    return fmt::format("open loop, {} requests/s ({} arrivals), at most {} in flight",
+                       text_at(result, "workload/request_rate"), text_at(result, "workload/arrivals"),
+                       text_at(result, "workload/most_in_flight"));
   return fmt::format("concurrency {}", text_at(result, "workload/concurrency"));
 }
 

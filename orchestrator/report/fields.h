@@ -18,7 +18,7 @@ bool flag_at(const nlohmann::json& document, std::string_view path);
 // "12.3"; "-" without a value.
 std::string figure(const std::optional<double>& value, int digits);
 
-// "concurrency 4", or "open loop, 2.5 requests/s (fixed arrivals)".
+// "concurrency 4", or "open loop, 2.5 requests/s (fixed arrivals), at most 3 in flight".
 std::string load_text(const nlohmann::json& result);
 
 // Whether requests were sent on a schedule: some were sent later than they were due.

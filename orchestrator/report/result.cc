@@ -119,6 +119,7 @@ json request_figures(const sample::Summary& s) {
            {{"measured_requests", s.requests},
             {"failed_requests", s.failed},
             {"warmup_requests", s.warm_up_requests},
+            {"most_in_flight", s.most_in_flight},
             {"prompt_tokens", s.prompt_tokens},
             {"output_tokens", s.completion_tokens}}},
           {"latency_ms",

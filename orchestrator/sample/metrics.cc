@@ -1,6 +1,7 @@
 #include "orchestrator/sample/metrics.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "orchestrator/base/check.h"
 
@@ -20,6 +21,21 @@ double to_ms(int64_t ns) {
 // The end of a request as far as the window is concerned.
 int64_t window_end_ns(const Sample& sample) {
   return sample.ok() && sample.last_token_ns ? *sample.last_token_ns : sample.end_ns;
+}
+
+// From its sending to its end. One that is sent as another ends is in flight after it, not with it.
+int64_t most_in_flight(std::span<const Sample> samples) {
+  std::vector<std::pair<int64_t, int>> changes;
+  for (const Sample& sample : samples) {
+    if (sample.phase != Phase::kMeasured) continue;
+    changes.emplace_back(sample.sent_ns, 1);
+    changes.emplace_back(std::max(sample.sent_ns, sample.end_ns), -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t now = 0;
+  int64_t most = 0;
+  for (const auto& [ns, change] : changes) most = std::max(most, now += change);
+  return most;
 }
 
 stats::Distribution describe(std::vector<double> values) {
@@ -129,6 +145,7 @@ Summary summarise(std::span<const Sample> samples) {
   summary.inter_chunk_ms = describe(std::move(inter_chunk));
   summary.e2e_ms = describe(std::move(e2e));
   summary.send_delay_ms = describe(std::move(send_delay));
+  summary.most_in_flight = most_in_flight(samples);
   summary.window = measured_window(samples);
   const double seconds = summary.window ? summary.window->seconds() : 0;
   if (seconds > 0) {

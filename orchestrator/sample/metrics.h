@@ -53,6 +53,7 @@ struct Summary {
   int64_t failed = 0;    // those of them with a problem: counted here, left out of everything below
   int64_t warm_up_requests = 0;
   int64_t warm_up_failed = 0;
+  int64_t most_in_flight = 0;  // measured ones at one time, failed ones included
   std::optional<Window> window;
 
   int64_t prompt_tokens = 0;

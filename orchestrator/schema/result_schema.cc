@@ -112,6 +112,7 @@ const ObjectShape& workload_shape() {
        required<&W::measured_requests>("measured_requests", count(), "requests of the measured window"),
        required<&W::failed_requests>("failed_requests", count(), "those of them without a complete reply"),
        required<&W::warmup_requests>("warmup_requests", count(), "requests before the window"),
+       unbound("most_in_flight", count(), "measured requests at one time, as they were sent and ended"),
        required<&W::prompt_tokens>("prompt_tokens", count(), "prompt tokens of all measured requests"),
        required<&W::output_tokens>("output_tokens", count(), "output tokens of all measured requests"),
        stated("seed", number(0), "of the prompts, the engine and the gate; an integer below 2^64")}};

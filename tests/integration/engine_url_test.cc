@@ -238,6 +238,7 @@ TEST_CASE("open loop: requests are sent on the schedule, and the bundle says so 
   CHECK(result["workload"]["request_rate"] == 50.0);
   CHECK(result["workload"]["arrivals"] == "fixed");
   CHECK(result["latency_ms"]["send_delay"]["count"] == kSmallRequests);
+  CHECK(result["workload"]["most_in_flight"] >= 1);
   CHECK(contains(result["scope"].dump(), "Open loop (fixed arrivals)"));
   CHECK(contains(checkout.text("summary.md"), "Send delay"));
 

@@ -40,6 +40,7 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   CHECK(result["workload"]["isl"] == kSmallIsl);
   CHECK(result["workload"]["osl"] == kSmallOsl);
   CHECK(result["workload"]["measured_requests"] == kSmallRequests);
+  CHECK(result["workload"]["most_in_flight"] == 1);
   CHECK(result["workload"]["output_tokens"] == kSmallOsl * kSmallRequests);
   CHECK(result["acceptance"]["requested"] == 5.7);
   CHECK(std::abs(result["acceptance"]["realised"].get<double>() - 5.7) <=

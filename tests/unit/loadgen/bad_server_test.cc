@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <optional>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -76,6 +77,19 @@ HttpServer::Script sending(Events pieces) {
     for (const std::string& piece : pieces) reply.piece(piece);
     reply.end();
   };
+}
+
+// The same events as chat completions: the text is in a delta.
+Events as_chat(Events pieces) {
+  static const std::regex kText(R"("text":("[^"]*"))");
+  for (std::string& piece : pieces) piece = std::regex_replace(piece, kText, R"("delta":{"content":$1})");
+  return pieces;
+}
+
+LoadSpec as_chat(LoadSpec spec) {
+  spec.api = Api::kChat;
+  spec.prompt_words = {"able", "acid"};
+  return spec;
 }
 
 // Answers its n-th request with the good stream in two pieces, the first of n + 1 bytes.
@@ -188,15 +202,18 @@ TEST_CASE("bad servers: what is odd but right is counted right") {
        {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\n\r\n", kGood[1], kLast, kUsage, kDone}},
   };
   for (const Case& c : cases) {
-    CAPTURE(c.what);
-    const HttpServer server(sending(c.pieces));
-    // The identifier "x" is that of all replies: they are told apart by their connections.
-    const Measurement m = run(spec_for(server.url(), 4));
-    std::string messages;
-    for (const auto& problem : m.problems.items()) messages += problem.message + "\n";
-    CAPTURE(messages);
-    CHECK(m.problems.empty());
-    for (const sample::Sample& s : m.samples) CHECK(s.received_tokens == kOutput);
+    for (const bool chat : {false, true}) {
+      CAPTURE(c.what, chat);
+      const HttpServer server(sending(chat ? as_chat(c.pieces) : c.pieces));
+      // The identifier "x" is that of all replies: they are told apart by their connections.
+      const LoadSpec spec = spec_for(server.url(), 4);
+      const Measurement m = run(chat ? as_chat(spec) : spec);
+      std::string messages;
+      for (const auto& problem : m.problems.items()) messages += problem.message + "\n";
+      CAPTURE(messages);
+      CHECK(m.problems.empty());
+      for (const sample::Sample& s : m.samples) CHECK(s.received_tokens == kOutput);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "orchestrator/digest/sha256.h"
+#include "orchestrator/loadgen/completion_event.h"
 #include "tests/support/catch.h"
 
 namespace sweep::loadgen {
