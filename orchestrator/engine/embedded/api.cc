@@ -7,7 +7,7 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/engine/embedded/completion_response.h"
-#include "orchestrator/engine/embedded/simd.h"
+#include "orchestrator/engine/embedded/cpu/simd.h"
 
 namespace sweep::engine::embedded {
 
@@ -37,7 +37,7 @@ std::optional<TokenEvent> next_event(TokenStream& stream, const Connection& conn
 
 }  // namespace
 
-Api::Api(Engine& engine, const Model& model, const KernelLibrary& kernels, std::string model_name)
+Api::Api(Engine& engine, const Checkpoint& model, const KernelLibrary& kernels, std::string model_name)
     : engine_(engine), model_(model), kernels_(kernels), model_name_(std::move(model_name)), started_s_(now_s()) {}
 
 void Api::answer(const HttpRequest& request, ResponseWriter& writer) {
@@ -150,7 +150,7 @@ std::string Api::server_info_text() const {
   json["kernels"] = {{"path", kernels_.path()},   {"sha256", kernels_.sha256()}, {"abi_version", build.abi_version},
                      {"arch", build.arch},        {"variant", build.variant},    {"isa", build.isa},
                      {"compiler", build.compiler}};
-  json["kv_layout"] = "v4_584";
+  json["kv_layout"] = model_.config.kv_layout;
   json["kv_block_size"] = model_.config.kv_block_size;
   json["kv_blocks"] = engine_.kv_blocks();
   json["acceptance"] = {{"source", options.acceptance_length != 0 ? "explicit" : "measured"}};
@@ -160,7 +160,7 @@ std::string Api::server_info_text() const {
   json["max_model_len"] = options.max_model_len;
   json["seed"] = options.seed;
   json["threads"] = options.threads;
-  json["isa"] = simd().name;
+  json["isa"] = cpu::simd().name;
   return json.dump();
 }
 

@@ -14,7 +14,7 @@
 #include "orchestrator/engine/embedded/api.h"
 #include "orchestrator/engine/embedded/event_log.h"
 #include "orchestrator/engine/embedded/http_server.h"
-#include "orchestrator/engine/embedded/weights.h"
+#include "orchestrator/engine/embedded/cpu/decoder.h"
 
 namespace sweep::engine::embedded {
 
@@ -57,7 +57,7 @@ class StopSignals {
   sigset_t signals_ = {};
 };
 
-void log_start(EventLog& log, const KernelLibrary& kernels, const Model& model, const EngineOptions& options) {
+void log_start(EventLog& log, const KernelLibrary& kernels, const ModelConfig& config, const EngineOptions& options) {
   const flashmla_build& build = kernels.build();
   log.write({{"event", "kernels"},
              {"path", kernels.path()},
@@ -69,11 +69,11 @@ void log_start(EventLog& log, const KernelLibrary& kernels, const Model& model, 
              {"compiler", build.compiler}});
   log.write({{"event", "model"},
              {"architecture", kArchitecture},
-             {"layers", model.config.num_hidden_layers},
-             {"hidden_size", model.config.hidden_size},
-             {"heads", model.config.num_attention_heads},
-             {"vocab_size", model.config.vocab_size},
-             {"kv_layout", "v4_584"}});
+             {"layers", config.num_hidden_layers},
+             {"hidden_size", config.hidden_size},
+             {"heads", config.num_attention_heads},
+             {"vocab_size", config.vocab_size},
+             {"kv_layout", config.kv_layout}});
   ordered_json settings = {{"event", "settings"},
                            {"version", SWEEPCTL_VERSION},
                            {"acceptance", options.acceptance_length != 0 ? "explicit" : "measured"}};
@@ -96,16 +96,20 @@ std::string folder_name(const std::filesystem::path& folder) {
 diag::Result<diag::Done> serve(const ServeOptions& options) {
   const StopSignals signals(options.with_parent);
   EventLog log;
-  auto model = load_model(options.model);
+  auto model = load_checkpoint(options.model);
   if (!model) return diag::fail(model.error());
   if (auto problem = options_problem(options.engine, model->config); !problem.empty()) {
     return diag::fail(diag::rule::embedded_options, std::move(problem));
   }
   auto kernels = KernelLibrary::load({.path = options.kernels, .threads = options.engine.threads});
   if (!kernels) return diag::fail(kernels.error());
-  log_start(log, *kernels, *model, options.engine);
+  log_start(log, *kernels, model->config, options.engine);
 
-  Engine engine(*model, *kernels, options.engine, log);
+  cpu::CpuDecoder decoder(*model, *kernels,
+                          {.threads = options.engine.threads,
+                           .num_blocks = cache_blocks(options.engine, model->config),
+                           .positions = positions_needed(options.engine)});
+  Engine engine(model->config, decoder, options.engine, log);
   Api api(engine, *model, *kernels,
           options.served_model_name.empty() ? folder_name(options.model) : options.served_model_name);
   auto server = HttpServer::start(

@@ -1,0 +1,128 @@
+// Row-wise kernels: embedding, norms, rotation, activation.
+#include "orchestrator/engine/embedded/cuda/device_ops.cuh"
+
+namespace sweep::engine::embedded::cuda {
+
+namespace {
+
+constexpr int kNormThreads = 512;
+
+__global__ void embed_kernel(EmbedArguments a) {
+  const int row = blockIdx.x;
+  const bool used = a.table.positions[row] >= 0;
+  const Bf16* const from = a.embedding + static_cast<int64_t>(a.table.tokens[row]) * a.size;
+  float* const to = a.hidden + static_cast<int64_t>(row) * a.size;
+  for (int i = threadIdx.x; i < a.size; i += kThreads) to[i] = used ? from_bf16(from[i]) : 0.0F;
+}
+
+__global__ void add_norm_kernel(AddNormArguments a) {
+  const int64_t row = blockIdx.x;
+  float* const hidden = a.hidden + (a.gather != nullptr ? a.gather[row] : row) * a.size;
+  float squares = 0;
+  for (int i = threadIdx.x; i < a.size; i += kNormThreads) {
+    float value = hidden[i];
+    if (a.addend != nullptr) {
+      value += a.addend[row * a.size + i];
+      hidden[i] = value;
+    }
+    if (a.features != nullptr) a.features[row * a.features_stride + i] = value;
+    squares += value * value;
+  }
+  const float factor = norm_factor(block_sum<kNormThreads>(squares), a.size, a.epsilon);
+  for (int i = threadIdx.x; i < a.size; i += kNormThreads) {
+    a.normed[row * a.size + i] = flashmla_to_bf16(hidden[i] * factor * a.weight[i]);
+  }
+}
+
+// A block rotates one head of one row, or casts a piece of the indexer's queries.
+__global__ void queries_kernel(QueryArguments a) {
+  const int64_t row = blockIdx.x;
+  const int head = blockIdx.y;
+  const int query_size = a.heads * a.head_dim;
+  const float* const raw = a.raw + row * (query_size + a.index_size);
+  if (head >= a.heads) {
+    const int begin = (head - a.heads) * a.head_dim;
+    for (int i = begin + threadIdx.x; i < min(begin + a.head_dim, a.index_size); i += kThreads) {
+      a.index_queries[row * a.index_size + i] = flashmla_to_bf16(raw[query_size + i]);
+    }
+    return;
+  }
+  const int nope = a.head_dim - 2 * a.rope.half;
+  const int64_t position = max(a.table.positions[row], 0);
+  Bf16* const to = a.queries + row * query_size + head * a.head_dim;
+  for (int i = threadIdx.x; i < a.head_dim / 2; i += kThreads) {
+    Pair pair = {raw[head * a.head_dim + 2 * i], raw[head * a.head_dim + 2 * i + 1]};
+    if (2 * i >= nope) pair = turned(pair, a.rope, position, i - nope / 2, 1.0F);
+    to[2 * i] = flashmla_to_bf16(pair.a);
+    to[2 * i + 1] = flashmla_to_bf16(pair.b);
+  }
+}
+
+__global__ void turn_back_kernel(TurnBackArguments a) {
+  const int64_t row = blockIdx.x;
+  const int head = blockIdx.y;
+  const int nope = static_cast<int>(kValueDim) - 2 * a.rope.half;
+  const int64_t position = max(a.table.positions[row], 0);
+  Bf16* const values = a.outputs + (row * a.heads + head) * kValueDim + nope;
+  for (int i = threadIdx.x; i < a.rope.half; i += kWarp) {
+    const Pair pair = turned({from_bf16(values[2 * i]), from_bf16(values[2 * i + 1])}, a.rope, position, i, -1.0F);
+    values[2 * i] = flashmla_to_bf16(pair.a);
+    values[2 * i + 1] = flashmla_to_bf16(pair.b);
+  }
+}
+
+__global__ void silu_kernel(const float* gate_up, int size, Bf16* to) {
+  const int64_t row = blockIdx.y;
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= size) return;
+  const float gate = gate_up[row * 2 * size + i];
+  const float up = gate_up[row * 2 * size + size + i];
+  to[row * size + i] = flashmla_to_bf16(gate / (1.0F + expf(-gate)) * up);
+}
+
+__global__ void to_bf16_kernel(const float* from, int64_t count, Bf16* to) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) to[i] = flashmla_to_bf16(from[i]);
+}
+
+unsigned blocks_for(int64_t count) {
+  return static_cast<unsigned>((count + kThreads - 1) / kThreads);
+}
+
+}  // namespace
+
+void embed(const EmbedArguments& arguments, cudaStream_t stream) {
+  embed_kernel<<<static_cast<unsigned>(arguments.table.rows), kThreads, 0, stream>>>(arguments);
+  check_launch("embed");
+}
+
+void add_norm(const AddNormArguments& arguments, cudaStream_t stream) {
+  add_norm_kernel<<<static_cast<unsigned>(arguments.rows), kNormThreads, 0, stream>>>(arguments);
+  check_launch("add_norm");
+}
+
+void make_queries(const QueryArguments& arguments, cudaStream_t stream) {
+  const int pieces = arguments.heads + (arguments.index_size + arguments.head_dim - 1) / arguments.head_dim;
+  const dim3 grid(static_cast<unsigned>(arguments.table.rows), static_cast<unsigned>(pieces));
+  queries_kernel<<<grid, kThreads, 0, stream>>>(arguments);
+  check_launch("make_queries");
+}
+
+void turn_back(const TurnBackArguments& arguments, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(arguments.table.rows), static_cast<unsigned>(arguments.heads));
+  turn_back_kernel<<<grid, kWarp, 0, stream>>>(arguments);
+  check_launch("turn_back");
+}
+
+void silu_multiply(const float* gate_up, int32_t rows, int32_t size, Bf16* to, cudaStream_t stream) {
+  const dim3 grid(blocks_for(size), static_cast<unsigned>(rows));
+  silu_kernel<<<grid, kThreads, 0, stream>>>(gate_up, size, to);
+  check_launch("silu_multiply");
+}
+
+void to_bf16(const float* from, int64_t count, Bf16* to, cudaStream_t stream) {
+  to_bf16_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, count, to);
+  check_launch("to_bf16");
+}
+
+}  // namespace sweep::engine::embedded::cuda

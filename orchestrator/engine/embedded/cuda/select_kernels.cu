@@ -1,0 +1,251 @@
+// Kernels that decide which cached tokens a query sees.
+#include <algorithm>
+
+#include "orchestrator/engine/embedded/cuda/device_ops.cuh"
+
+namespace sweep::engine::embedded::cuda {
+
+namespace {
+
+constexpr int kSelectThreads = 512;
+constexpr int kScoreThreads = 128;
+constexpr int kScoreKeys = 64;  // of a block
+constexpr int kTile = 16;       // of the tensor instruction: heads and inner dimension
+constexpr int kRowPadding = 8;  // elements between rows in shared memory, against bank conflicts
+
+// The newest position of the group of query tokens that a row belongs to; -1 if all fill up.
+__device__ int newest_of_group(const RowTable& table, int first_row) {
+  int newest = -1;
+  for (int i = 0; i < table.query_tokens; ++i) newest = max(newest, table.positions[first_row + i]);
+  return newest;
+}
+
+__global__ void window_kernel(WindowArguments a) {
+  const int64_t row = blockIdx.x;
+  const int position = a.table.positions[row];
+  const int count = min(position + 1, a.window);
+  for (int i = threadIdx.x; i < a.window; i += kThreads) {
+    int slot = -1;
+    if (i < count) {
+      const int at = position + 1 - count + i;
+      slot = block_of(a.table, a.table.segments[row], at, a.table.block_size) * a.table.block_size +
+             at % a.table.block_size;
+    }
+    a.slots[row * a.window + i] = slot;
+  }
+  if (threadIdx.x == 0 && row % a.table.query_tokens == 0) {
+    a.lengths[row / a.table.query_tokens] = min(newest_of_group(a.table, static_cast<int>(row)) + 1, a.window);
+  }
+}
+
+__device__ uint32_t load_pair(const Bf16* values) {
+  return *reinterpret_cast<const uint32_t*>(values);
+}
+
+__device__ void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// A block scores kScoreKeys groups for one row. Each warp takes every fourth tile of 16 heads.
+__global__ void score_kernel(ScoreArguments a, int padded_heads, int padded_dim) {
+  constexpr int kWarps = kScoreThreads / kWarp;
+  extern __shared__ uint4 shared[];
+  const int64_t row = blockIdx.y;
+  const int first = static_cast<int>(blockIdx.x) * kScoreKeys;
+  const int visible = visible_groups(a.table.positions[row], a.ratio, a.sees_own);
+  if (first >= visible) return;
+  const int stride = padded_dim + kRowPadding;
+  Bf16* const queries = reinterpret_cast<Bf16*>(shared);
+  Bf16* const keys = queries + padded_heads * stride;
+  float* const weights = reinterpret_cast<float*>(keys + kScoreKeys * stride);
+  float* const partial = weights + padded_heads;  // [warps, keys]
+  for (int i = threadIdx.x; i < padded_heads * padded_dim; i += kScoreThreads) {
+    const int head = i / padded_dim;
+    const int d = i % padded_dim;
+    const bool real = head < a.heads && d < a.dim;
+    queries[head * stride + d] = real ? a.queries[(row * a.heads + head) * a.dim + d] : Bf16{0};
+  }
+  for (int i = threadIdx.x; i < kScoreKeys * padded_dim; i += kScoreThreads) {
+    const int key = i / padded_dim;
+    const int d = i % padded_dim;
+    Bf16 value = 0;
+    if (first + key < visible && d < a.dim) {
+      const int64_t page = block_of(a.table, a.table.segments[row], first + key, a.page_size);
+      value = a.keys[(page * a.page_size + (first + key) % a.page_size) * a.dim + d];
+    }
+    keys[key * stride + d] = value;
+  }
+  for (int i = threadIdx.x; i < padded_heads; i += kScoreThreads) {
+    weights[i] = i < a.heads ? a.weights[row * a.weights_stride + i] : 0.0F;
+  }
+  __syncthreads();
+
+  const int warp = threadIdx.x / kWarp;
+  const int lane = threadIdx.x % kWarp;
+  const int quad = lane / 4;  // row of a fragment
+  const int pair = lane % 4 * 2;
+  float sums[kScoreKeys / 8][2] = {};
+  for (int head = warp * kTile; head < padded_heads; head += kWarps * kTile) {
+    const float upper = weights[head + quad];
+    const float lower = weights[head + quad + 8];
+#pragma unroll
+    for (int n = 0; n < kScoreKeys / 8; ++n) {
+      float product[4] = {};
+      for (int k = 0; k < padded_dim; k += kTile) {
+        const Bf16* const q = queries + (head + quad) * stride + k + pair;
+        const Bf16* const key = keys + (n * 8 + quad) * stride + k + pair;
+        const uint32_t left[4] = {load_pair(q), load_pair(q + 8 * stride), load_pair(q + 8),
+                                  load_pair(q + 8 * stride + 8)};
+        const uint32_t right[2] = {load_pair(key), load_pair(key + 8)};
+        multiply_tile(product, left, right);
+      }
+      sums[n][0] += upper * fmaxf(product[0], 0.0F) + lower * fmaxf(product[2], 0.0F);
+      sums[n][1] += upper * fmaxf(product[1], 0.0F) + lower * fmaxf(product[3], 0.0F);
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < kScoreKeys / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float sum = sums[n][i];
+      for (int distance = 4; distance < kWarp; distance *= 2) sum += __shfl_xor_sync(0xffffffffU, sum, distance);
+      if (quad == 0) partial[warp * kScoreKeys + n * 8 + pair + i] = sum;
+    }
+  }
+  __syncthreads();
+  for (int key = threadIdx.x; key < kScoreKeys && first + key < visible; key += kScoreThreads) {
+    float sum = 0;
+    for (int w = 0; w < kWarps; ++w) sum += partial[w * kScoreKeys + key];
+    a.scores[row * a.scores_stride + first + key] = sum;
+  }
+}
+
+// An integer that orders as the score does; NaN, which has no order, is the worst.
+__device__ uint32_t order_of(float score) {
+  const uint32_t bits = flashmla_float_bits(score);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return 0;
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+}
+
+// How many threads before this one have the flag set; the whole block's number goes to `total`.
+__device__ int rank_in_block(bool flag, int& total) {
+  __shared__ int counts[kSelectThreads / kWarp];
+  const uint32_t ballot = __ballot_sync(0xffffffffU, flag);
+  const int warp = threadIdx.x / kWarp;
+  __syncthreads();  // a former call's counts have been read
+  if (threadIdx.x % kWarp == 0) counts[warp] = __popc(ballot);
+  __syncthreads();
+  int before = 0;
+  total = 0;
+  for (int w = 0; w < kSelectThreads / kWarp; ++w) {
+    if (w < warp) before += counts[w];
+    total += counts[w];
+  }
+  return before + __popc(ballot & ((1U << (threadIdx.x % kWarp)) - 1));
+}
+
+// The order of the `count`-th best of `visible` scores, and how many of those equal to it belong to the best.
+__device__ uint32_t find_least(const float* scores, int visible, int count, int& ties) {
+  __shared__ int histogram[256];
+  __shared__ uint32_t prefix;
+  __shared__ int wanted;
+  if (threadIdx.x == 0) {
+    prefix = 0;
+    wanted = count;
+  }
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int i = threadIdx.x; i < 256; i += kSelectThreads) histogram[i] = 0;
+    __syncthreads();
+    const uint32_t known = prefix;
+    for (int i = threadIdx.x; i < visible; i += kSelectThreads) {
+      const uint32_t order = order_of(scores[i]);
+      if (shift == 24 || order >> (shift + 8) == known) atomicAdd(&histogram[order >> shift & 0xFFU], 1);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      int left = wanted;
+      int digit = 255;
+      while (digit > 0 && histogram[digit] < left) left -= histogram[digit--];
+      prefix = known << 8 | static_cast<uint32_t>(digit);
+      wanted = left;
+    }
+    __syncthreads();
+  }
+  ties = wanted;
+  return prefix;
+}
+
+__global__ void select_kernel(SelectArguments a) {
+  const int64_t row = blockIdx.x;
+  const int position = a.table.positions[row];
+  const int visible = visible_groups(position, a.ratio, a.sees_own);
+  int32_t* const slots = a.slots + row * a.topk;
+  const auto slot_of = [&](int place) {
+    const int page = block_of(a.table, a.table.segments[row], place, a.page_size);
+    return page * a.page_size + place % a.page_size;
+  };
+  if (threadIdx.x == 0 && row % a.table.query_tokens == 0) {
+    const int newest = newest_of_group(a.table, static_cast<int>(row));
+    a.lengths[row / a.table.query_tokens] = min(visible_groups(newest, a.ratio, a.sees_own), a.topk);
+  }
+  if (visible <= a.topk) {
+    for (int i = threadIdx.x; i < a.topk; i += kSelectThreads) slots[i] = i < visible ? slot_of(i) : -1;
+    return;
+  }
+  const float* const scores = a.scores + row * a.scores_stride;
+  int ties = 0;
+  const uint32_t least = find_least(scores, visible, a.topk, ties);
+  int used = 0;
+  int equal_before = 0;
+  for (int begin = 0; begin < visible; begin += kSelectThreads) {
+    const int place = begin + static_cast<int>(threadIdx.x);
+    const uint32_t order = place < visible ? order_of(scores[place]) : 0;
+    int equals = 0;
+    const bool is_equal = place < visible && order == least;
+    const int equal_rank = equal_before + rank_in_block(is_equal, equals);
+    const bool taken = place < visible && (order > least || (is_equal && equal_rank < ties));
+    int taken_here = 0;
+    const int rank = used + rank_in_block(taken, taken_here);
+    if (taken) slots[rank] = slot_of(place);
+    used += taken_here;
+    equal_before += equals;
+  }
+}
+
+int padded(int value, int multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+void select_window(const WindowArguments& arguments, cudaStream_t stream) {
+  window_kernel<<<static_cast<unsigned>(arguments.table.rows), kThreads, 0, stream>>>(arguments);
+  check_launch("select_window");
+}
+
+void score_groups(const ScoreArguments& arguments, cudaStream_t stream) {
+  constexpr int kDefaultShared = 48 * 1024;
+  const int heads = padded(arguments.heads, kTile);
+  const int dim = padded(arguments.dim, kTile);
+  const int stride = dim + kRowPadding;
+  const size_t bytes = static_cast<size_t>((heads + kScoreKeys) * stride) * sizeof(Bf16) +
+                       static_cast<size_t>(heads + kScoreThreads / kWarp * kScoreKeys) * sizeof(float);
+  if (bytes > kDefaultShared) {
+    check(cudaFuncSetAttribute(score_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+          "score_groups");
+  }
+  const dim3 grid(static_cast<unsigned>((arguments.most_groups + kScoreKeys - 1) / kScoreKeys),
+                  static_cast<unsigned>(arguments.table.rows));
+  score_kernel<<<grid, kScoreThreads, bytes, stream>>>(arguments, heads, dim);
+  check_launch("score_groups");
+}
+
+void select_groups(const SelectArguments& arguments, cudaStream_t stream) {
+  select_kernel<<<static_cast<unsigned>(arguments.table.rows), kSelectThreads, 0, stream>>>(arguments);
+  check_launch("select_groups");
+}
+
+}  // namespace sweep::engine::embedded::cuda
