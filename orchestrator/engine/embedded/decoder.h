@@ -48,6 +48,9 @@ struct Drafts {
   std::vector<std::vector<double>> shares;  // [request * count]: what a draft was sampled from; empty for temperature 0
 };
 
+// What a forward pass is part of.
+enum class Pass : uint8_t { kPrompt, kVerify };
+
 class Decoder {
  public:
   Decoder() = default;
@@ -60,7 +63,7 @@ class Decoder {
 
   // Runs all tokens; their records are in the cache afterwards. Rows of a segment are results for its tokens; they
   // depend on the tokens of their own sequence only. `query_tokens` is the kernel's s_q, 1 to 16.
-  virtual diag::Result<diag::Done> forward(std::span<const Segment> segments, int32_t query_tokens) = 0;
+  virtual diag::Result<diag::Done> forward(std::span<const Segment> segments, int32_t query_tokens, Pass pass) = 0;
 
   // The row of token `offset` of segment `segment` of the last forward().
   virtual int64_t row_of(size_t segment, int64_t offset) const = 0;

@@ -33,7 +33,8 @@ struct EngineOptions {
   uint64_t seed = 0;
 };
 
-// What a decoder must hold for these options: blocks of the KV cache, and positions of a sequence with what is run ahead.
+// What a decoder must hold for these options: blocks of the KV cache, and positions of a sequence with what is run
+// ahead.
 int64_t cache_blocks(const EngineOptions& options, const ModelConfig& config);
 int64_t positions_needed(const EngineOptions& options);
 

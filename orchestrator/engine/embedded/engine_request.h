@@ -35,7 +35,7 @@ struct Engine::Step {
   }
 
   std::vector<Request*> requests;
-  int64_t count = 0;                 // drafts per request
+  int64_t count = 0;  // drafts per request
   Drafts drafts;
   std::vector<int64_t> first_rows;   // per request: row of its first query token
   std::vector<int64_t> accepted;     // per request, explicit acceptance only

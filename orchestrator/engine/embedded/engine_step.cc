@@ -41,7 +41,8 @@ void Engine::prefill() {
     budget -= count;
   }
   if (segments.empty()) return;
-  if (auto done = decoder_.forward(segments, FLASHMLA_MAX_QUERY_TOKENS); !done) return fail(requests, done.error());
+  if (auto done = decoder_.forward(segments, FLASHMLA_MAX_QUERY_TOKENS, Pass::kPrompt); !done)
+    return fail(requests, done.error());
   for (size_t i = 0; i < requests.size(); ++i) {
     Request& request = *requests[i];
     const auto count = static_cast<int64_t>(segments[i].tokens.size());
@@ -80,7 +81,7 @@ void Engine::decode() {
     segments.push_back({&request.sequence, static_cast<int64_t>(request.tokens.size()) - 1,
                         std::span<const int32_t>(queries).subspan(i * query_tokens, query_tokens)});
   }
-  if (auto done = decoder_.forward(segments, static_cast<int32_t>(query_tokens)); !done) {
+  if (auto done = decoder_.forward(segments, static_cast<int32_t>(query_tokens), Pass::kVerify); !done) {
     return fail(step.requests, done.error());
   }
   for (size_t i = 0; i < step.requests.size(); ++i) step.first_rows.push_back(decoder_.row_of(i, 0));

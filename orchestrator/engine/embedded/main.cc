@@ -36,7 +36,7 @@ void add_make_model(CLI::App& app, std::string& folder, MakeModelOptions& option
   command->add_option("--seed", options.seed, "Seed of the weights")->capture_default_str();
 }
 
-void add_serve(CLI::App& app, ServeOptions& options, std::string& acceptance) {
+void add_serve(CLI::App& app, ServeOptions& options, std::string& acceptance, std::string& device) {
   auto* command = app.add_subcommand("serve", "Serve a model on 127.0.0.1 with an OpenAI-compatible API");
   EngineOptions& engine = options.engine;
   command->add_option("--model", options.model, "Model folder")->required();
@@ -58,6 +58,15 @@ void add_serve(CLI::App& app, ServeOptions& options, std::string& acceptance) {
   command->add_option("--kv-blocks", engine.kv_blocks, "Blocks of the KV cache; 0 holds a full batch")
       ->capture_default_str();
   command->add_option("--served-model-name", options.served_model_name, "Name in the API; default: the folder's");
+  command->add_option("--device", device, "What computes; auto: what the kernel library is for")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--tp-size", options.ranks, "GPUs that share the model (tensor parallel)")
+      ->check(CLI::Range(1, 128))
+      ->capture_default_str();
+  command->add_option("--prefill-tokens", engine.prefill_tokens, "Most prompt tokens between two decode steps")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   command->add_flag("--with-parent", options.with_parent, "Stop when the parent process ends");
 }
 
@@ -79,7 +88,8 @@ int run(int argc, char** argv) {
   serve_options.engine.threads = default_threads();
   std::string acceptance = "measured";
   add_make_model(app, folder, make_options);
-  add_serve(app, serve_options, acceptance);
+  std::string device = "auto";
+  add_serve(app, serve_options, acceptance, device);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -97,6 +107,7 @@ int run(int argc, char** argv) {
     return report(
         diag::make(diag::rule::embedded_options, "an acceptance length of 0 is outside 1 to draft tokens + 1"));
   }
+  serve_options.device = device == "cpu" ? Device::kCpu : device == "cuda" ? Device::kCuda : Device::kAuto;
   auto served = serve(serve_options);
   return served ? 0 : report(served.error());
 }

@@ -142,9 +142,11 @@ std::string config_problem(const ModelConfig& config) {
     }
   }
   const KvLayout* layout = find_kv_layout(config.kv_layout);
-  if (layout == nullptr) return fmt::format("\"kv_layout\" \"{}\" is no record format of the kernels", config.kv_layout);
+  if (layout == nullptr)
+    return fmt::format("\"kv_layout\" \"{}\" is no record format of the kernels", config.kv_layout);
   if (layout->head_dim != config.head_dim) {
-    return fmt::format("\"head_dim\" is {}, records of \"{}\" have {}", config.head_dim, layout->name, layout->head_dim);
+    return fmt::format("\"head_dim\" is {}, records of \"{}\" have {}", config.head_dim, layout->name,
+                       layout->head_dim);
   }
   if (static_cast<int64_t>(config.compress_ratios.size()) != config.num_hidden_layers) {
     return fmt::format("\"compress_ratios\" has {} entries for {} layers", config.compress_ratios.size(),

@@ -26,8 +26,8 @@ struct ModelConfig {
   int64_t qk_rope_head_dim = 64;
   std::string kv_layout = "v4_584";  // record format of the KV cache (kv_layout.h)
   int64_t q_lora_rank = 64;
-  int64_t o_groups = 4;                           // groups of heads with an output projection of their own
-  int64_t o_lora_rank = 32;                       // columns of one group's projection
+  int64_t o_groups = 4;      // groups of heads with an output projection of their own
+  int64_t o_lora_rank = 32;  // columns of one group's projection
   // Newest tokens a query sees, itself included. 0: there is no window, every layer has compressed latents, and a query
   // sees those of groups that end with it (with ratio 1: sparse attention over all tokens, as in DeepSeek-V3.2).
   int64_t sliding_window = 128;

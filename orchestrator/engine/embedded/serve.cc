@@ -12,9 +12,10 @@
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/api.h"
+#include "orchestrator/engine/embedded/cpu/decoder.h"
+#include "orchestrator/engine/embedded/cuda/decoder.h"
 #include "orchestrator/engine/embedded/event_log.h"
 #include "orchestrator/engine/embedded/http_server.h"
-#include "orchestrator/engine/embedded/cpu/decoder.h"
 
 namespace sweep::engine::embedded {
 
@@ -86,6 +87,38 @@ void log_start(EventLog& log, const KernelLibrary& kernels, const ModelConfig& c
   log.write(settings);
 }
 
+diag::Result<std::unique_ptr<Decoder>> make_decoder(const Checkpoint& model, KernelLibrary& kernels,
+                                                    const ServeOptions& options) {
+  const bool wants_cuda = options.device == Device::kAuto ? kernels.is_cuda() : options.device == Device::kCuda;
+  if (wants_cuda != kernels.is_cuda()) {
+    return diag::fail(diag::rule::embedded_options,
+                      fmt::format("--device {} does not fit the kernel library \"{}\", which is for {}",
+                                  wants_cuda ? "cuda" : "cpu", kernels.path(), kernels.build().arch));
+  }
+  const int64_t blocks = cache_blocks(options.engine, model.config);
+  const int64_t positions = positions_needed(options.engine);
+  if (!wants_cuda) {
+    if (options.ranks != 1) {
+      return diag::fail(diag::rule::embedded_options,
+                        fmt::format("a CPU cannot share the model among {} ranks", options.ranks));
+    }
+    const cpu::CpuDecoder::Options wanted = {
+        .threads = options.engine.threads, .num_blocks = blocks, .positions = positions};
+    return std::unique_ptr<Decoder>(std::make_unique<cpu::CpuDecoder>(model, kernels, wanted));
+  }
+  // A chunk of a prompt comes from several requests, each of which may leave a group of query tokens half full.
+  const int64_t fill = options.engine.max_num_seqs * FLASHMLA_MAX_QUERY_TOKENS;
+  auto decoder = cuda::CudaDecoder::make(model, kernels,
+                                         {.library = "",
+                                          .ranks = options.ranks,
+                                          .num_blocks = blocks,
+                                          .sequences = options.engine.max_num_seqs,
+                                          .positions = positions,
+                                          .rows = options.engine.prefill_tokens + fill});
+  if (!decoder) return diag::fail(decoder.error());
+  return std::unique_ptr<Decoder>(std::move(decoder).value());
+}
+
 std::string folder_name(const std::filesystem::path& folder) {
   const auto absolute = std::filesystem::absolute(folder).lexically_normal();
   return (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
@@ -105,11 +138,11 @@ diag::Result<diag::Done> serve(const ServeOptions& options) {
   if (!kernels) return diag::fail(kernels.error());
   log_start(log, *kernels, model->config, options.engine);
 
-  cpu::CpuDecoder decoder(*model, *kernels,
-                          {.threads = options.engine.threads,
-                           .num_blocks = cache_blocks(options.engine, model->config),
-                           .positions = positions_needed(options.engine)});
-  Engine engine(model->config, decoder, options.engine, log);
+  auto decoder = make_decoder(*model, *kernels, options);
+  if (!decoder) return diag::fail(decoder.error());
+  log.write({{"event", "device"}, {"name", (*decoder)->device_name()}, {"tp", (*decoder)->tensor_parallel()}});
+  model->tensors.clear();  // each decoder has its own copy
+  Engine engine(model->config, **decoder, options.engine, log);
   Api api(engine, *model, *kernels,
           options.served_model_name.empty() ? folder_name(options.model) : options.served_model_name);
   auto server = HttpServer::start(

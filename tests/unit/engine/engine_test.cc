@@ -201,7 +201,7 @@ TEST_CASE("decoder: a window layer forgets what lies outside, a compressed layer
     auto tokens = prompt_of(1, 40);
     if (changed >= 0) tokens[static_cast<size_t>(changed)] ^= 1;
     const Segment segment = {&sequence, 0, tokens};
-    REQUIRE(decoder.forward({&segment, 1}, 8).has_value());
+    REQUIRE(decoder.forward({&segment, 1}, 8, Pass::kPrompt).has_value());
     const int64_t row = decoder.row_of(0, 39);
     std::vector<float> logits;
     REQUIRE(decoder.logits({&row, 1}, logits).has_value());
@@ -224,7 +224,7 @@ TEST_CASE("decoder: what comes later changes nothing, and rejected tokens leave 
   std::vector<float> whole;
   Sequence first = {.blocks = {0, 1, 2}, .memory = decoder.make_memory()};
   Segment segment = {&first, 0, tokens};
-  REQUIRE(decoder.forward({&segment, 1}, 16).has_value());
+  REQUIRE(decoder.forward({&segment, 1}, 16, Pass::kPrompt).has_value());
   std::vector<int64_t> rows(tokens.size());
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = decoder.row_of(0, static_cast<int64_t>(i));
   REQUIRE(decoder.logits(rows, whole).has_value());
@@ -234,9 +234,9 @@ TEST_CASE("decoder: what comes later changes nothing, and rejected tokens leave 
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::vector<int32_t> wrong = {tokens[i], 4 + (tokens[i] - 3) % 20, 5, 6, 7};
     segment = {&second, static_cast<int64_t>(i), wrong};
-    REQUIRE(decoder.forward({&segment, 1}, 5).has_value());
+    REQUIRE(decoder.forward({&segment, 1}, 5, Pass::kPrompt).has_value());
     segment = {&second, static_cast<int64_t>(i), std::span(tokens).subspan(i, 1)};
-    REQUIRE(decoder.forward({&segment, 1}, 1).has_value());
+    REQUIRE(decoder.forward({&segment, 1}, 1, Pass::kPrompt).has_value());
     const int64_t row = decoder.row_of(0, 0);
     std::vector<float> logits;
     REQUIRE(decoder.logits({&row, 1}, logits).has_value());

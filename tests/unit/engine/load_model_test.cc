@@ -3,8 +3,8 @@
 
 #include "orchestrator/base/temp_dir.h"
 #include "orchestrator/diag/rules/embedded.h"
-#include "orchestrator/engine/embedded/make_model.h"
 #include "orchestrator/engine/embedded/checkpoint.h"
+#include "orchestrator/engine/embedded/make_model.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/small_model.h"
 

@@ -32,7 +32,8 @@ struct CpuDecoder::Memory final : SequenceMemory {
   // Per layer: the compressor's inputs of the newest tokens, place = position modulo the ring's rows. A group of tokens
   // is compressed again whenever one of its tokens is run again, so only committed tokens shape what stays.
   std::vector<std::vector<float>> rings;
-  std::vector<float> features;  // what the drafter reads: of the newest token that the target has run and that is committed
+  std::vector<float>
+      features;  // what the drafter reads: of the newest token that the target has run and that is committed
 };
 
 std::unique_ptr<SequenceMemory> CpuDecoder::make_memory() {
@@ -121,7 +122,7 @@ void CpuDecoder::lay_out(std::span<const Segment> segments) {
   }
 }
 
-diag::Result<diag::Done> CpuDecoder::forward(std::span<const Segment> segments, int32_t query_tokens) {
+diag::Result<diag::Done> CpuDecoder::forward(std::span<const Segment> segments, int32_t query_tokens, Pass /*pass*/) {
   query_tokens_ = query_tokens;
   lay_out(segments);
   const auto rows = static_cast<int64_t>(layout_.rows.size());

@@ -30,7 +30,7 @@ class CpuDecoder final : public Decoder {
   CpuDecoder(const Checkpoint& checkpoint, KernelLibrary& kernels, const Options& options);
 
   std::unique_ptr<SequenceMemory> make_memory() override;
-  diag::Result<diag::Done> forward(std::span<const Segment> segments, int32_t query_tokens) override;
+  diag::Result<diag::Done> forward(std::span<const Segment> segments, int32_t query_tokens, Pass pass) override;
   int64_t row_of(size_t segment, int64_t offset) const override { return layout_.row_of(segment, offset); }
   diag::Result<diag::Done> logits(std::span<const int64_t> rows, std::vector<float>& logits) override;
   int64_t logits_stride() const override { return model_.lm_head.padded_outputs; }

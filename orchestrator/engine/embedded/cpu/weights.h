@@ -45,7 +45,7 @@ struct LayerWeights {
   PackedMatrix q_a;
   std::vector<float> q_a_norm;
   std::vector<PackedMatrix> q_b;  // per head
-  PackedMatrix kv;  // of the window; it and the next are empty without one
+  PackedMatrix kv;                // of the window; it and the next are empty without one
   std::vector<float> kv_norm;
   std::vector<float> attn_sink;
   std::vector<PackedMatrix> o_a;  // per group

@@ -52,6 +52,7 @@ struct DeviceModelOptions {
 // A forward pass. Rows are groups of `query_tokens`; segment s has consecutive rows.
 struct ForwardInput {
   int32_t query_tokens = 1;
+  bool is_verification = false;    // a step of the decoding loop: its time counts
   std::vector<int32_t> tokens;     // [rows]; any token where a row fills up
   std::vector<int32_t> positions;  // [rows]; -1: the row fills up
   std::vector<int32_t> segments;   // [rows]; of the row
@@ -69,9 +70,9 @@ struct DraftInput {
   int32_t count = 0;  // drafts for each sequence
   std::vector<int32_t> slots;
   std::vector<int32_t> last_tokens;
-  std::vector<int32_t> masked;       // for so many drafts the end token is out of reach
-  std::vector<float> temperatures;   // 0: greedy
-  std::vector<double> uniforms;      // [sequence, count]
+  std::vector<int32_t> masked;      // for so many drafts the end token is out of reach
+  std::vector<float> temperatures;  // 0: greedy
+  std::vector<double> uniforms;     // [sequence, count]
 };
 
 class DeviceModel {

@@ -29,6 +29,12 @@ __device__ uint64_t rank_of(float logit, int token) {
   return static_cast<uint64_t>(order) << 32 | (0xFFFFFFFFU - static_cast<uint32_t>(token));
 }
 
+// Written by another block: not from this one's cache.
+__device__ uint64_t load_best(const uint64_t* best) {
+  static_assert(sizeof(uint64_t) == sizeof(unsigned long long));
+  return __ldcg(reinterpret_cast<const unsigned long long*>(best));
+}
+
 __device__ int token_of(uint64_t rank) {
   return static_cast<int>(0xFFFFFFFFU - static_cast<uint32_t>(rank & 0xFFFFFFFFU));
 }
@@ -109,7 +115,8 @@ __global__ void choose_kernel(ChooseArguments a) {
   if (!is_last) return;
   __threadfence();
   own = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) own = max(own, __ldcg(reinterpret_cast<const unsigned long long*>(a.best + sequence * gridDim.x + i)));
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads)
+    own = max(own, load_best(a.best + sequence * gridDim.x + i));
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
     own = max(own, __shfl_xor_sync(0xffffffffU, own, distance));
   }
@@ -118,7 +125,8 @@ __global__ void choose_kernel(ChooseArguments a) {
   for (const uint64_t other : best) own = max(own, other);
   int token = token_of(own);
   if (const float temperature = a.temperatures[sequence]; temperature > 0) {
-    const int sampled = sample_token(logits, a.vocab, __ldcg(logits + token), static_cast<double>(temperature), a.uniforms[place]);
+    const int sampled =
+        sample_token(logits, a.vocab, __ldcg(logits + token), static_cast<double>(temperature), a.uniforms[place]);
     if (sampled >= 0) token = sampled;
   }
   if (threadIdx.x == 0) {

@@ -41,11 +41,10 @@ void Gemm::multiply(const Product& product) {
                  "cublasGemmEx");
     return;
   }
-  check_cublas(cublasGemmStridedBatchedEx(handle_, CUBLAS_OP_T, CUBLAS_OP_N, outputs, rows, inputs, &one,
-                                          product.weights, CUDA_R_16BF, inputs, product.outputs * product.inputs,
-                                          product.from, CUDA_R_16BF, inputs * groups, product.inputs, &zero, to, type,
-                                          outputs * groups, product.outputs, groups, CUBLAS_COMPUTE_32F,
-                                          CUBLAS_GEMM_DEFAULT),
+  check_cublas(cublasGemmStridedBatchedEx(
+                   handle_, CUBLAS_OP_T, CUBLAS_OP_N, outputs, rows, inputs, &one, product.weights, CUDA_R_16BF, inputs,
+                   product.outputs * product.inputs, product.from, CUDA_R_16BF, inputs * groups, product.inputs, &zero,
+                   to, type, outputs * groups, product.outputs, groups, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
                "cublasGemmStridedBatchedEx");
 }
 

@@ -19,8 +19,8 @@ struct Product {
   int64_t groups = 1;
   const Bf16* from = nullptr;  // [rows, groups * inputs]
   int64_t rows = 0;
-  float* to = nullptr;       // [rows, groups * outputs], or
-  Bf16* to_bf16 = nullptr;   // the same, rounded
+  float* to = nullptr;      // [rows, groups * outputs], or
+  Bf16* to_bf16 = nullptr;  // the same, rounded
 };
 
 class Gemm {

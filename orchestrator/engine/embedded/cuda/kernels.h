@@ -57,23 +57,24 @@ struct AddNormArguments {
   int32_t rows = 0;
   int32_t size = 0;
   float* hidden = nullptr;
-  const float* addend = nullptr;   // null: none
+  const float* addend = nullptr;  // null: none
   const float* weight = nullptr;
   float epsilon = 0;
   Bf16* normed = nullptr;
-  float* features = nullptr;       // null: not kept
+  float* features = nullptr;  // null: not kept
   int64_t features_stride = 0;
-  const int32_t* gather = nullptr;  // rows of `hidden` to take, for rows of `normed`; null: the same. Not with an addend
+  const int32_t* gather =
+      nullptr;  // rows of `hidden` to take, for rows of `normed`; null: the same. Not with an addend
 };
 void add_norm(const AddNormArguments& arguments, cudaStream_t stream);
 
 // Columns of the product of the normed hidden state with all projections that read it.
 struct ProjectionColumns {
   int32_t stride = 0;
-  int32_t query = 0;         // q_lora_rank
-  int32_t kv = -1;           // head_dim; -1: no window
-  int32_t compressor = -1;   // head_dim + index_head_dim + 1 (gate); -1: no compressed latents
-  int32_t index_weights = 0; // index_n_heads
+  int32_t query = 0;          // q_lora_rank
+  int32_t kv = -1;            // head_dim; -1: no window
+  int32_t compressor = -1;    // head_dim + index_head_dim + 1 (gate); -1: no compressed latents
+  int32_t index_weights = 0;  // index_n_heads
 };
 
 // The query's latent, normed; the window's record, normed, rotated and written to its place.
@@ -119,7 +120,7 @@ struct CompressArguments {
   Bf16* index_keys = nullptr;  // [page, page_size, index_dim]
   float* ring = nullptr;       // [slot, ring_rows, head_dim + index_dim + 1]
   int32_t ring_rows = 0;
-  int32_t most_tokens = 0;     // of a segment of this pass
+  int32_t most_tokens = 0;  // of a segment of this pass
 };
 void compress(const CompressArguments& arguments, cudaStream_t stream);
 
@@ -150,8 +151,8 @@ struct ScoreArguments {
 };
 void score_groups(const ScoreArguments& arguments, cudaStream_t stream);
 
-// Slots of the best `topk` groups in ascending order of place; of equal scores the earlier ones. A row that sees at most
-// `topk` takes all, and its scores are not read.
+// Slots of the best `topk` groups in ascending order of place; of equal scores the earlier ones. A row that sees at
+// most `topk` takes all, and its scores are not read.
 struct SelectArguments {
   RowTable table;
   int32_t ratio = 1;
@@ -203,8 +204,8 @@ struct ChooseArguments {
   int32_t vocab = 0;
   int32_t rank = 0;
   int32_t end_token = 0;
-  float impossible = 0;         // the end token's logit where it is masked
-  float* logits = nullptr;      // [sequence, count, vocab]
+  float impossible = 0;              // the end token's logit where it is masked
+  float* logits = nullptr;           // [sequence, count, vocab]
   const Bf16* markov_in = nullptr;   // [vocab, rank]
   const Bf16* markov_out = nullptr;  // [vocab, rank]
   const int32_t* last_tokens = nullptr;

@@ -123,10 +123,9 @@ class Loader {
       layer.compressor_norm = vector(attention + "compressor.norm.weight", config_.head_dim);
     }
     layer.post_norm = vector(prefix + "post_attention_layernorm.weight", hidden);
-    layer.mlp = mlp(prefix + "mlp.", {.first_row = shard_.first_intermediate,
-                                      .rows = shard_.intermediate,
-                                      .columns = hidden,
-                                      .inputs = hidden});
+    layer.mlp =
+        mlp(prefix + "mlp.",
+            {.first_row = shard_.first_intermediate, .rows = shard_.intermediate, .columns = hidden, .inputs = hidden});
     layer.mlp.down = matrix(prefix + "mlp.down_proj.weight", {.rows = hidden,
                                                               .first_column = shard_.first_intermediate,
                                                               .columns = shard_.intermediate,
@@ -140,8 +139,7 @@ class Loader {
     const int64_t hidden = config_.hidden_size;
     const auto features = static_cast<int64_t>(config_.dspark_target_layer_ids.size()) * hidden;
     draft.fc = matrix("dspark.fc.weight", whole(hidden, features));
-    draft.position_embeddings =
-        matrix("dspark.position_embeddings.weight", whole(config_.dspark_block_size, hidden));
+    draft.position_embeddings = matrix("dspark.position_embeddings.weight", whole(config_.dspark_block_size, hidden));
     draft.input_norm = vector("dspark.input_layernorm.weight", hidden);
     draft.mlp = mlp("dspark.mlp.", whole(config_.dspark_intermediate_size, hidden));
     draft.mlp.down = matrix("dspark.mlp.down_proj.weight", whole(hidden, config_.dspark_intermediate_size));

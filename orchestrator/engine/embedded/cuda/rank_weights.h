@@ -49,7 +49,7 @@ struct RankDraft {
 struct RankWeights {
   DeviceArray<Bf16> embedding;
   std::vector<RankLayer> layers;
-  DeviceArray<float> norm;     // this and what follows: of the first rank
+  DeviceArray<float> norm;  // this and what follows: of the first rank
   DeviceArray<Bf16> lm_head;
   RankDraft draft;
 };

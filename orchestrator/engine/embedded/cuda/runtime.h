@@ -27,7 +27,7 @@ class DeviceArray {
   }
   DeviceArray(DeviceArray&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
-  DeviceArray& operator=(DeviceArray&& other) noexcept {
+  DeviceArray& operator=(DeviceArray&& other) noexcept {  // what was here is freed with `other`
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
     return *this;
@@ -72,7 +72,9 @@ class PinnedArray {
 
 class Event {
  public:
-  explicit Event(unsigned flags = cudaEventDefault) { check(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreate"); }
+  explicit Event(unsigned flags = cudaEventDefault) {
+    check(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreate");
+  }
   Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   Event& operator=(Event&&) = delete;
   ~Event() {
