@@ -19,6 +19,26 @@ constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
 
+// Null where device time is not measured.
+ordered_json steps_json(const StepTimes& times) {
+  constexpr double kMicro = 1e6;
+  const auto mean = [](double seconds, int64_t count) {
+    return count > 0 ? ordered_json(seconds * kMicro / static_cast<double>(count)) : ordered_json();
+  };
+  ordered_json json;
+  json["verify_steps"] = times.verify_steps;
+  json["verify_step_us"] = mean(times.verify_s, times.verify_steps);
+  json["draft_step_us"] = mean(times.draft_s, times.draft_steps);
+  json["profiled_steps"] = times.profiled_steps;
+  json["profiled_step_us"] = mean(times.profiled_s, times.profiled_steps);
+  json["attention_us"] = mean(times.attention_s, times.profiled_steps);
+  json["attention_share"] = times.profiled_steps > 0 ? ordered_json(times.attention_share()) : ordered_json();
+  json["scope"] =
+      "one forward pass over the drafts and the token before them, from the copy of its input to that of its "
+      "logits; this model's layers and vocabulary";
+  return json;
+}
+
 int64_t now_s() {
   return base::unix_ns() / 1'000'000'000;
 }
@@ -161,6 +181,11 @@ std::string Api::server_info_text() const {
   json["seed"] = options.seed;
   json["threads"] = options.threads;
   json["isa"] = cpu::simd().name;
+  const Decoder& decoder = engine_.decoder();
+  json["device"] = {{"name", decoder.device_name()}, {"tp", decoder.tensor_parallel()}};
+  json["layers"] = model_.config.num_hidden_layers;
+  json["heads"] = model_.config.num_attention_heads;
+  json["steps"] = steps_json(engine_.metrics().device);
   return json.dump();
 }
 

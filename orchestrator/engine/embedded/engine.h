@@ -28,7 +28,7 @@ struct EngineOptions {
   int64_t max_num_seqs = 16;     // requests in one batch
   int64_t max_model_len = 8704;  // prompt and generated tokens of one request
   int64_t kv_blocks = 0;         // 0: enough for max_num_seqs requests of max_model_len
-  int64_t prefill_tokens = 512;  // most prompt tokens between two decode steps
+  int64_t prefill_tokens = 512;  // most prompt tokens between two decode steps; 0 (serve() only): as suits the device
   int threads = 1;
   uint64_t seed = 0;
 };

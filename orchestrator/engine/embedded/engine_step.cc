@@ -86,6 +86,7 @@ void Engine::decode() {
   }
   for (size_t i = 0; i < step.requests.size(); ++i) step.first_rows.push_back(decoder_.row_of(i, 0));
   const auto committed = verify(step);
+  metrics_.update([&](MetricValues& values) { values.device = decoder_.step_times(); });
   if (!committed) return fail(step.requests, committed.error());
   // Before anything is sent: a client that has its last token finds its steps in the log.
   if (step.count > 0) log_window(begin_ns, static_cast<int64_t>(step.requests.size()));

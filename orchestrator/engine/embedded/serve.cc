@@ -126,9 +126,10 @@ std::string folder_name(const std::filesystem::path& folder) {
 
 }  // namespace
 
-diag::Result<diag::Done> serve(const ServeOptions& options) {
-  const StopSignals signals(options.with_parent);
+diag::Result<diag::Done> serve(const ServeOptions& asked) {
+  const StopSignals signals(asked.with_parent);
   EventLog log;
+  ServeOptions options = asked;
   auto model = load_checkpoint(options.model);
   if (!model) return diag::fail(model.error());
   if (auto problem = options_problem(options.engine, model->config); !problem.empty()) {
@@ -136,6 +137,10 @@ diag::Result<diag::Done> serve(const ServeOptions& options) {
   }
   auto kernels = KernelLibrary::load({.path = options.kernels, .threads = options.engine.threads});
   if (!kernels) return diag::fail(kernels.error());
+  constexpr int64_t kCpuPrefill = 512;
+  constexpr int64_t kCudaPrefill = 2048;
+  if (options.engine.prefill_tokens == 0)
+    options.engine.prefill_tokens = kernels->is_cuda() ? kCudaPrefill : kCpuPrefill;
   log_start(log, *kernels, model->config, options.engine);
 
   auto decoder = make_decoder(*model, *kernels, options);

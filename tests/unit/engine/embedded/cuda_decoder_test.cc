@@ -196,18 +196,32 @@ ModelConfig wide_config() {
   return config;
 }
 
+// The model with the last bit of half of its BF16 weights turned over: how far its results move shows how much the model
+// makes of small differences. Rounding activations to BF16, as GPUs do before each product, is less than half of that.
+Checkpoint nudged(const Checkpoint& model) {
+  Checkpoint other = model;
+  base::SplitMix64 random(99);
+  for (auto& [name, tensor] : other.tensors) {
+    if (tensor.spec.dtype != Dtype::kBf16) continue;
+    for (size_t i = 0; i < tensor.bytes.size(); i += 2) tensor.bytes[i] ^= static_cast<char>(random.next() >> 63);
+  }
+  return other;
+}
+
 void check_agreement(const ModelConfig& config) {
   const Checkpoint model = checkpoint_of(config);
-  const auto made = cuda_decoder(model);
-  if (!made) SWEEP_SKIP("no GPU here");
   const auto tokens = prompt_of(config, 3, 290);
   const auto cpu = teacher_forced(*cpu_decoder(model).decoder, config, tokens, 230);
+  const Agreement yardstick =
+      compare(cpu, teacher_forced(*cpu_decoder(nudged(model)).decoder, config, tokens, 230), config.vocab_size);
+  const auto made = cuda_decoder(model);
+  if (!made) SWEEP_SKIP("no GPU here");
   const auto gpu = teacher_forced(*made->decoder, config, tokens, 230);
   const Agreement agreement = compare(cpu, gpu, config.vocab_size);
-  CHECK(agreement.largest < 2.0);
-  CHECK(agreement.typical < 0.2);
+  CHECK(agreement.typical < yardstick.typical);
+  CHECK(agreement.largest < 2 * yardstick.largest);
   CHECK(agreement.decided_same == agreement.decided);
-  CHECK(agreement.same * 100 >= agreement.positions * 95);
+  CHECK(agreement.same >= yardstick.same - 5);
   // The same bytes again.
   CHECK(teacher_forced(*made->decoder, config, tokens, 230) == gpu);
 }
