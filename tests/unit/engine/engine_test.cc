@@ -217,6 +217,39 @@ TEST_CASE("decoder: a window layer forgets what lies outside, a compressed layer
   for (const int64_t changed : {0, 3, 4, 23}) CHECK(logits_after(4, changed) != compressed);
 }
 
+TEST_CASE("decoder: without a window a query sees all tokens up to its own, in every record format") {
+  for (const KvLayout& layout : kKvLayouts) {
+    INFO(layout.name);
+    ModelConfig config = small_config();
+    config.kv_layout = layout.name;
+    config.head_dim = layout.head_dim;
+    config.sliding_window = 0;
+    config.num_hidden_layers = 1;
+    config.compress_ratios = {1};
+    config.dspark_target_layer_ids = {0};
+    config.index_topk = 64;
+    const Checkpoint model = model_of(config);
+    auto kernels = load_kernels(1);
+    cpu::CpuDecoder decoder(model, kernels, {.threads = 1, .num_blocks = 2, .positions = 64});
+    const auto logits_after = [&](size_t changed, int64_t at) {
+      Sequence sequence = {.blocks = {1, 0}, .memory = decoder.make_memory()};
+      auto tokens = prompt_of(1, 40);
+      if (changed < tokens.size()) tokens[changed] ^= 1;
+      const Segment segment = {&sequence, 0, tokens};
+      REQUIRE(decoder.forward({&segment, 1}, 8, Pass::kPrompt).has_value());
+      const int64_t row = decoder.row_of(0, at);
+      std::vector<float> logits;
+      REQUIRE(decoder.logits({&row, 1}, logits).has_value());
+      return logits;
+    };
+    const auto unchanged = logits_after(99, 30);
+    CHECK(logits_after(31, 30) == unchanged);
+    for (const size_t changed : {0U, 17U, 29U, 30U}) CHECK(logits_after(changed, 30) != unchanged);
+    // Its own token alone, at the beginning: attention over one record.
+    CHECK(std::isfinite(logits_after(99, 0)[0]));
+  }
+}
+
 TEST_CASE("decoder: what comes later changes nothing, and rejected tokens leave nothing behind") {
   auto kernels = load_kernels(1);
   cpu::CpuDecoder decoder(small_model(), kernels, {.threads = 1, .num_blocks = 4, .positions = 128});

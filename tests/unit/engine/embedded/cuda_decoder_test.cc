@@ -196,8 +196,9 @@ ModelConfig wide_config() {
   return config;
 }
 
-// The model with the last bit of half of its BF16 weights turned over: how far its results move shows how much the model
-// makes of small differences. Rounding activations to BF16, as GPUs do before each product, is less than half of that.
+// The model with the last bit of half of its BF16 weights turned over: how far its results move shows how much the
+// model makes of small differences. Rounding activations to BF16, as GPUs do before each product, is less than half of
+// that.
 Checkpoint nudged(const Checkpoint& model) {
   Checkpoint other = model;
   base::SplitMix64 random(99);
@@ -281,7 +282,8 @@ TEST_CASE("cuda decoder: drafts are the CPU's") {
       const Segment segment = {&sequences[i], 0, tokens};
       REQUIRE(decoder.forward({&segment, 1}, 16, Pass::kPrompt).has_value());
       REQUIRE(decoder.remember(sequences[i], decoder.row_of(0, 59)).has_value());
-      requests.push_back({&sequences[i], tokens.back(), masked, temperature, std::vector<double>(7, i == 0 ? 0.3 : 0.7)});
+      requests.push_back(
+          {&sequences[i], tokens.back(), masked, temperature, std::vector<double>(7, i == 0 ? 0.3 : 0.7)});
     }
     return decoder.draft(requests, 7).value();
   };

@@ -63,6 +63,42 @@ TEST_CASE("shard: ranks with less than a group share it by columns") {
   CHECK(columns == std::vector<int64_t>{0, 1024, 2048, 3072});
 }
 
+TEST_CASE("shard: the ranks' output projections add up to the whole one") {
+  // out = o_b . concat over groups of (o_a . values of the group), with small integers: exact in any order.
+  const ModelConfig config = [] {
+    ModelConfig c = config_of(4, 2, 64);
+    c.o_lora_rank = 3;
+    return c;
+  }();
+  const int64_t group_size = config.output_size() / config.o_groups;
+  const auto o_a = [](int64_t row, int64_t column) { return (row * 7 + column * 3) % 5 - 2; };
+  const auto o_b = [](int64_t column) { return column % 3 - 1; };
+  const auto value = [](int64_t column) { return column % 11 - 5; };
+  const auto output = [&](const Shard& shard) {
+    int64_t sum = 0;
+    for (int64_t group = 0; group < shard.groups; ++group) {
+      for (int64_t r = 0; r < config.o_lora_rank; ++r) {
+        const int64_t row = (shard.first_group + group) * config.o_lora_rank + r;
+        int64_t inner = 0;
+        for (int64_t c = 0; c < shard.group_columns; ++c) {
+          const int64_t own = group * shard.group_columns + c;  // among the rank's values
+          inner += o_a(row, shard.first_group_column + c) * value(shard.first_head * 512 + own);
+        }
+        sum += o_b(row) * inner;
+      }
+    }
+    return sum;
+  };
+  CHECK(group_size == 1024);
+  const int64_t whole = output(shard_of(config, 0, 1));
+  CHECK(whole != 0);
+  for (const int64_t ranks : {2, 4}) {
+    int64_t sum = 0;
+    for (int64_t rank = 0; rank < ranks; ++rank) sum += output(shard_of(config, rank, ranks));
+    CHECK(sum == whole);
+  }
+}
+
 TEST_CASE("shard: what cannot be divided is refused by name") {
   CHECK(contains(shard_problem(config_of(6, 2, 64), 4), "num_attention_heads"));
   CHECK(contains(shard_problem(config_of(8, 2, 66), 4), "intermediate_size"));
