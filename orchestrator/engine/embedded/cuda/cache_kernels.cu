@@ -111,10 +111,9 @@ __device__ const float* inputs_of(const CompressArguments& a, const ForwardInput
   return a.ring + (static_cast<int64_t>(part.slot) * a.ring_rows + position % a.ring_rows) * columns;
 }
 
-// Block (g, part) compresses the g-th group that the segment touches, if it ends in it.
-__global__ void compress_kernel(CompressArguments a) {
-  const ForwardInput::Segment part = a.table.parts[blockIdx.y];
-  const int group = part.start / a.ratio + static_cast<int>(blockIdx.x);
+// The g-th group that the segment touches is compressed, if it ends in it.
+__device__ void compress_group(const CompressArguments& a, const ForwardInput::Segment& part, int number) {
+  const int group = part.start / a.ratio + number;
   if ((group + 1) * a.ratio > part.start + part.tokens) return;
   const int head_dim = a.compressed.head_dim;
   const int columns = head_dim + a.index_dim;  // without the gate
@@ -154,10 +153,9 @@ __global__ void compress_kernel(CompressArguments a) {
   for (int d = threadIdx.x; d < a.index_dim; d += kThreads) key[d] = flashmla_to_bf16(sum[head_dim + d]);
 }
 
-// Block (i, part) keeps the inputs of the i-th newest token that the ring has room for.
-__global__ void remember_kernel(CompressArguments a) {
-  const ForwardInput::Segment part = a.table.parts[blockIdx.y];
-  const int token = max(0, part.tokens - a.ring_rows) + static_cast<int>(blockIdx.x);
+// The i-th of the newest tokens that the ring has room for has its inputs kept.
+__device__ void remember_token(const CompressArguments& a, const ForwardInput::Segment& part, int number) {
+  const int token = max(0, part.tokens - a.ring_rows) + number;
   if (token >= part.tokens) return;
   const int64_t columns = a.compressed.head_dim + a.index_dim + 1;
   const int place = (part.start + token) % a.ring_rows;
@@ -165,6 +163,17 @@ __global__ void remember_kernel(CompressArguments a) {
       a.projections + static_cast<int64_t>(part.first_row + token) * a.columns.stride + a.columns.compressor;
   float* const to = a.ring + (static_cast<int64_t>(part.slot) * a.ring_rows + place) * columns;
   for (int i = threadIdx.x; i < columns; i += kThreads) to[i] = from[i];
+}
+
+// Block (i, part): the first `groups` blocks of a segment compress, the others keep inputs.
+__global__ void compress_kernel(CompressArguments a, int groups) {
+  const ForwardInput::Segment part = a.table.parts[blockIdx.y];
+  const auto number = static_cast<int>(blockIdx.x);
+  if (number < groups) {
+    compress_group(a, part, number);
+  } else {
+    remember_token(a, part, number - groups);
+  }
 }
 
 }  // namespace
@@ -178,10 +187,16 @@ void make_latents(const LatentArguments& arguments, cudaStream_t stream) {
 void compress(const CompressArguments& arguments, cudaStream_t stream) {
   const auto parts = static_cast<unsigned>(arguments.table.num_parts);
   const auto groups = static_cast<unsigned>(arguments.most_tokens / arguments.ratio + 1);
-  compress_kernel<<<dim3(groups, parts), kThreads, 0, stream>>>(arguments);
-  check_launch("compress");
   const auto kept = static_cast<unsigned>(std::min(arguments.most_tokens, arguments.ring_rows));
-  remember_kernel<<<dim3(kept, parts), kThreads, 0, stream>>>(arguments);
+  // A pass of few tokens keeps none in the place of one that a group of it needs: those are at most ratio - 1 tokens
+  // before it, and the ring has room for FLASHMLA_MAX_QUERY_TOKENS more than a group.
+  if (arguments.most_tokens <= FLASHMLA_MAX_QUERY_TOKENS) {
+    compress_kernel<<<dim3(groups + kept, parts), kThreads, 0, stream>>>(arguments, static_cast<int>(groups));
+  } else {
+    compress_kernel<<<dim3(groups, parts), kThreads, 0, stream>>>(arguments, static_cast<int>(groups));
+    check_launch("compress");
+    compress_kernel<<<dim3(kept, parts), kThreads, 0, stream>>>(arguments, 0);
+  }
   check_launch("compress");
 }
 

@@ -1,5 +1,7 @@
 #include "orchestrator/engine/embedded/cuda/gemm.h"
 
+#include "orchestrator/engine/embedded/cuda/skinny.h"
+
 namespace sweep::engine::embedded::cuda {
 
 namespace {
@@ -14,7 +16,7 @@ void check_cublas(cublasStatus_t status, const char* what) {
 
 }  // namespace
 
-Gemm::Gemm(cudaStream_t stream) : workspace_(kWorkspaceBytes) {
+Gemm::Gemm(cudaStream_t stream) : stream_(stream), workspace_(kWorkspaceBytes) {
   check_cublas(cublasCreate(&handle_), "cublasCreate");
   check_cublas(cublasSetStream(handle_, stream), "cublasSetStream");
   check_cublas(cublasSetWorkspace(handle_, workspace_.get(), workspace_.bytes()), "cublasSetWorkspace");
@@ -25,6 +27,7 @@ Gemm::~Gemm() {
 }
 
 void Gemm::multiply(const Product& product) {
+  if (is_skinny(product)) return multiply_skinny(product, stream_);
   // cuBLAS has columns first: its C is our result transposed.
   const float one = 1;
   const float zero = 0;

@@ -9,10 +9,9 @@
 
 #include "flashmla/flashmla.h"
 #include "orchestrator/engine/embedded/cuda/device_model.h"
+#include "orchestrator/engine/embedded/cuda/product.h"
 
 namespace sweep::engine::embedded::cuda {
-
-using Bf16 = uint16_t;
 
 // The rows of a forward pass; see ForwardInput.
 struct RowTable {

@@ -8,6 +8,7 @@ namespace sweep::engine::embedded::cuda {
 namespace {
 
 constexpr int kSelectThreads = 512;
+constexpr int kDigits = 256;  // of the search for the least score that is taken
 constexpr int kScoreThreads = 128;
 constexpr int kScoreKeys = 64;  // of a block
 constexpr int kTile = 16;       // of the tensor instruction: heads and inner dimension
@@ -62,21 +63,38 @@ __global__ void score_kernel(ScoreArguments a, int padded_heads, int padded_dim)
   Bf16* const keys = queries + padded_heads * stride;
   float* const weights = reinterpret_cast<float*>(keys + kScoreKeys * stride);
   float* const partial = weights + padded_heads;  // [warps, keys]
-  for (int i = threadIdx.x; i < padded_heads * padded_dim; i += kScoreThreads) {
-    const int head = i / padded_dim;
-    const int d = i % padded_dim;
-    const bool real = head < a.heads && d < a.dim;
-    queries[head * stride + d] = real ? a.queries[(row * a.heads + head) * a.dim + d] : Bf16{0};
-  }
-  for (int i = threadIdx.x; i < kScoreKeys * padded_dim; i += kScoreThreads) {
-    const int key = i / padded_dim;
-    const int d = i % padded_dim;
-    Bf16 value = 0;
-    if (first + key < visible && d < a.dim) {
-      const int64_t page = block_of(a.table, a.table.segments[row], first + key, a.page_size);
-      value = a.keys[(page * a.page_size + (first + key) % a.page_size) * a.dim + d];
+  const Bf16* const own_queries = a.queries + row * a.heads * a.dim;
+  const auto key_at = [&](int key) {
+    const int64_t page = block_of(a.table, a.table.segments[row], first + key, a.page_size);
+    return a.keys + (page * a.page_size + (first + key) % a.page_size) * a.dim;
+  };
+  if (a.dim == padded_dim) {
+    constexpr int kVector = sizeof(uint4) / sizeof(Bf16);
+    const int vectors = a.dim / kVector;  // of a row
+    const auto copy = [](Bf16* to, const Bf16* from) {
+      *reinterpret_cast<uint4*>(to) = from != nullptr ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
+    };
+    for (int i = threadIdx.x; i < padded_heads * vectors; i += kScoreThreads) {
+      const int head = i / vectors;
+      const int d = i % vectors * kVector;
+      copy(queries + head * stride + d, head < a.heads ? own_queries + head * a.dim + d : nullptr);
     }
-    keys[key * stride + d] = value;
+    for (int i = threadIdx.x; i < kScoreKeys * vectors; i += kScoreThreads) {
+      const int key = i / vectors;
+      const int d = i % vectors * kVector;
+      copy(keys + key * stride + d, first + key < visible ? key_at(key) + d : nullptr);
+    }
+  } else {
+    for (int i = threadIdx.x; i < padded_heads * padded_dim; i += kScoreThreads) {
+      const int head = i / padded_dim;
+      const int d = i % padded_dim;
+      queries[head * stride + d] = head < a.heads && d < a.dim ? own_queries[head * a.dim + d] : Bf16{0};
+    }
+    for (int i = threadIdx.x; i < kScoreKeys * padded_dim; i += kScoreThreads) {
+      const int key = i / padded_dim;
+      const int d = i % padded_dim;
+      keys[key * stride + d] = first + key < visible && d < a.dim ? key_at(key)[d] : Bf16{0};
+    }
   }
   for (int i = threadIdx.x; i < padded_heads; i += kScoreThreads) {
     weights[i] = i < a.heads ? a.weights[row * a.weights_stride + i] : 0.0F;
@@ -147,35 +165,62 @@ __device__ int rank_in_block(bool flag, int& total) {
   return before + __popc(ballot & ((1U << (threadIdx.x % kWarp)) - 1));
 }
 
+// The digit at which the `wanted`-th value from above stands in a histogram of digits, found by one warp; `wanted`
+// becomes its rank among those with this digit.
+__device__ int find_digit(const int (&histogram)[kDigits], int& wanted) {
+  constexpr int kOwn = kDigits / kWarp;
+  const int lane = threadIdx.x % kWarp;
+  int own = 0;
+  for (int i = 0; i < kOwn; ++i) own += histogram[lane * kOwn + i];
+  int with_above = own;  // and all digits above
+  for (int distance = 1; distance < kWarp; distance *= 2) {
+    const int other = __shfl_down_sync(0xffffffffU, with_above, distance);
+    if (lane + distance < kWarp) with_above += other;
+  }
+  int left = wanted - (with_above - own);
+  int digit = lane * kOwn + kOwn - 1;
+  const bool is_here = left > 0 && left <= own;
+  while (is_here && histogram[digit] < left) left -= histogram[digit--];
+  const int source = __ffs(static_cast<int>(__ballot_sync(0xffffffffU, is_here))) - 1;
+  wanted = __shfl_sync(0xffffffffU, left, source);
+  return __shfl_sync(0xffffffffU, digit, source);
+}
+
 // The order of the `count`-th best of `visible` scores, and how many of those equal to it belong to the best.
 __device__ uint32_t find_least(const float* scores, int visible, int count, int& ties) {
-  __shared__ int histogram[256];
+  __shared__ int histogram[kDigits];
   __shared__ uint32_t prefix;
-  __shared__ int wanted;
-  if (threadIdx.x == 0) {
-    prefix = 0;
-    wanted = count;
-  }
+  __shared__ int rank;
+  uint32_t known = 0;
+  int wanted = count;
   for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < 256; i += kSelectThreads) histogram[i] = 0;
+    for (int i = threadIdx.x; i < kDigits; i += kSelectThreads) histogram[i] = 0;
     __syncthreads();
-    const uint32_t known = prefix;
-    for (int i = threadIdx.x; i < visible; i += kSelectThreads) {
-      const uint32_t order = order_of(scores[i]);
-      if (shift == 24 || order >> (shift + 8) == known) atomicAdd(&histogram[order >> shift & 0xFFU], 1);
+    for (int begin = 0; begin < visible; begin += kSelectThreads) {
+      const int i = begin + static_cast<int>(threadIdx.x);
+      const uint32_t order = i < visible ? order_of(scores[i]) : 0;
+      const bool counts = i < visible && (shift == 24 || order >> (shift + 8) == known);
+      const uint32_t digit = counts ? order >> shift & 0xFFU : kDigits;
+      // Most scores have the same first digits: a warp adds equal ones at once.
+      const uint32_t equal = __match_any_sync(0xffffffffU, digit);
+      if (counts && __ffs(static_cast<int>(equal)) - 1 == static_cast<int>(threadIdx.x % kWarp)) {
+        atomicAdd(&histogram[digit], __popc(equal));
+      }
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-      int left = wanted;
-      int digit = 255;
-      while (digit > 0 && histogram[digit] < left) left -= histogram[digit--];
-      prefix = known << 8 | static_cast<uint32_t>(digit);
-      wanted = left;
+    if (threadIdx.x < kWarp) {
+      const int digit = find_digit(histogram, wanted);
+      if (threadIdx.x == 0) {
+        prefix = known << 8 | static_cast<uint32_t>(digit);
+        rank = wanted;
+      }
     }
     __syncthreads();
+    known = prefix;
+    wanted = rank;
   }
   ties = wanted;
-  return prefix;
+  return known;
 }
 
 __global__ void select_kernel(SelectArguments a) {
