@@ -137,7 +137,8 @@ Condition kernels(const Evidence& e) {
 
 Condition image(const Evidence& e) {
   constexpr RuleId kRule = rule::judge_image;
-  if (e.job.gpus == 0) return not_applicable(kRule, "the engine runs from this build, without an image");
+  if (e.job.gpus == 0 || e.job.framework == "embedded")
+    return not_applicable(kRule, "the engine runs from this build, without an image");
   return failed(kRule, e.job.image_pinned
                            ? fmt::format("the running image's digest was not read back; the entry pins {}", e.job.image)
                            : fmt::format("the entry's image {} is not pinned by digest", e.job.image));

@@ -77,6 +77,7 @@ __device__ void write_record(const Records& records, int64_t page_number, int of
 
 // Block (row, 0) norms the query's latent, block (row, 1) makes the window's record.
 __global__ void latents_kernel(LatentArguments a) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   const bool is_record = blockIdx.y == 1;
   const int position = a.table.positions[row];
@@ -167,6 +168,7 @@ __device__ void remember_token(const CompressArguments& a, const ForwardInput::S
 
 // Block (i, part): the first `groups` blocks of a segment compress, the others keep inputs.
 __global__ void compress_kernel(CompressArguments a, int groups) {
+  wait_for_predecessor();
   const ForwardInput::Segment part = a.table.parts[blockIdx.y];
   const auto number = static_cast<int>(blockIdx.x);
   if (number < groups) {
@@ -180,8 +182,7 @@ __global__ void compress_kernel(CompressArguments a, int groups) {
 
 void make_latents(const LatentArguments& arguments, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(arguments.table.rows), arguments.columns.kv >= 0 ? 2 : 1);
-  latents_kernel<<<grid, kThreads, 0, stream>>>(arguments);
-  check_launch("make_latents");
+  launch(latents_kernel, {grid, kThreads, 0, stream}, arguments);
 }
 
 void compress(const CompressArguments& arguments, cudaStream_t stream) {
@@ -191,13 +192,11 @@ void compress(const CompressArguments& arguments, cudaStream_t stream) {
   // A pass of few tokens keeps none in the place of one that a group of it needs: those are at most ratio - 1 tokens
   // before it, and the ring has room for FLASHMLA_MAX_QUERY_TOKENS more than a group.
   if (arguments.most_tokens <= FLASHMLA_MAX_QUERY_TOKENS) {
-    compress_kernel<<<dim3(groups + kept, parts), kThreads, 0, stream>>>(arguments, static_cast<int>(groups));
+    launch(compress_kernel, {dim3(groups + kept, parts), kThreads, 0, stream}, arguments, static_cast<int>(groups));
   } else {
-    compress_kernel<<<dim3(groups, parts), kThreads, 0, stream>>>(arguments, static_cast<int>(groups));
-    check_launch("compress");
-    compress_kernel<<<dim3(kept, parts), kThreads, 0, stream>>>(arguments, 0);
+    launch(compress_kernel, {dim3(groups, parts), kThreads, 0, stream}, arguments, static_cast<int>(groups));
+    launch(compress_kernel, {dim3(kept, parts), kThreads, 0, stream}, arguments, 0);
   }
-  check_launch("compress");
 }
 
 }  // namespace sweep::engine::embedded::cuda

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstdlib>
 
 #include "flashmla/records.h"
 #include "orchestrator/engine/embedded/cuda/kernels.h"
@@ -69,9 +70,34 @@ __device__ inline int block_of(const RowTable& table, int segment, int index, in
   return table.blocks[static_cast<int64_t>(segment) * table.blocks_per_sequence + index / page_size];
 }
 
-// Launches must not depend on what an earlier one left behind.
-inline void check_launch(const char* name) {
-  check(cudaGetLastError(), name);
+// A kernel may be started before the one in front of it has ended, as launch() does: what it reads of others it may
+// read only behind this. All threads call it, so that the end of a kernel is also the end of all before it.
+__device__ inline void wait_for_predecessor() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+}
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+// Launches a kernel that may be started early: a graph of short kernels spends much of its time between them.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Arguments... arguments) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = shape.stream;
+  config.attrs = &attribute;
+  config.numAttrs = std::getenv("SWEEPCTL_NO_PDL") != nullptr ? 0 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), "cudaLaunchKernelEx");
 }
 
 }  // namespace sweep::engine::embedded::cuda

@@ -8,6 +8,7 @@ namespace {
 constexpr int kChooseRows = 32;  // tokens of the vocabulary that a block adds the Markov factor to
 
 __global__ void draft_rows_kernel(DraftRowsArguments a) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   const int64_t sequence = row / a.count;
   const int64_t k = row % a.count;
@@ -17,6 +18,7 @@ __global__ void draft_rows_kernel(DraftRowsArguments a) {
 }
 
 __global__ void gather_features_kernel(const float* kept, const int32_t* slots, int64_t size, Bf16* to) {
+  wait_for_predecessor();
   const int64_t sequence = blockIdx.y;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < size) to[sequence * size + i] = flashmla_to_bf16(kept[slots[sequence] * size + i]);
@@ -82,6 +84,7 @@ __device__ int sample_token(const float* logits, int vocab, float largest, doubl
 
 // Adds the Markov factor to kChooseRows logits of a sequence; the sequence's last block to arrive chooses.
 __global__ void choose_kernel(ChooseArguments a) {
+  wait_for_predecessor();
   const int64_t sequence = blockIdx.y;
   const int64_t place = sequence * a.count + a.position;
   const int previous = a.position == 0 ? a.last_tokens[sequence] : a.tokens[place - 1];
@@ -138,15 +141,14 @@ __global__ void choose_kernel(ChooseArguments a) {
 }  // namespace
 
 void make_draft_rows(const DraftRowsArguments& arguments, cudaStream_t stream) {
-  draft_rows_kernel<<<static_cast<unsigned>(arguments.sequences * arguments.count), kThreads, 0, stream>>>(arguments);
-  check_launch("make_draft_rows");
+  launch(draft_rows_kernel, {static_cast<unsigned>(arguments.sequences * arguments.count), kThreads, 0, stream},
+         arguments);
 }
 
 void gather_features(const float* kept, const int32_t* slots, int32_t sequences, int64_t size, Bf16* to,
                      cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>((size + kThreads - 1) / kThreads), static_cast<unsigned>(sequences));
-  gather_features_kernel<<<grid, kThreads, 0, stream>>>(kept, slots, size, to);
-  check_launch("gather_features");
+  launch(gather_features_kernel, {grid, kThreads, 0, stream}, kept, slots, size, to);
 }
 
 int32_t choose_blocks(int32_t vocab) {
@@ -155,8 +157,7 @@ int32_t choose_blocks(int32_t vocab) {
 
 void choose_draft(const ChooseArguments& arguments, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(choose_blocks(arguments.vocab)), static_cast<unsigned>(arguments.sequences));
-  choose_kernel<<<grid, kThreads, 0, stream>>>(arguments);
-  check_launch("choose_draft");
+  launch(choose_kernel, {grid, kThreads, 0, stream}, arguments);
 }
 
 }  // namespace sweep::engine::embedded::cuda

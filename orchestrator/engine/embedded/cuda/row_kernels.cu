@@ -8,6 +8,7 @@ namespace {
 constexpr int kNormThreads = 512;
 
 __global__ void embed_kernel(EmbedArguments a) {
+  wait_for_predecessor();
   const int row = blockIdx.x;
   const bool used = a.table.positions[row] >= 0;
   const Bf16* const from = a.embedding + static_cast<int64_t>(a.table.tokens[row]) * a.size;
@@ -16,6 +17,7 @@ __global__ void embed_kernel(EmbedArguments a) {
 }
 
 __global__ void add_norm_kernel(AddNormArguments a) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   float* const hidden = a.hidden + (a.gather != nullptr ? a.gather[row] : row) * a.size;
   float squares = 0;
@@ -36,6 +38,7 @@ __global__ void add_norm_kernel(AddNormArguments a) {
 
 // A block rotates one head of one row, or casts a piece of the indexer's queries.
 __global__ void queries_kernel(QueryArguments a) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   const int head = blockIdx.y;
   const int query_size = a.heads * a.head_dim;
@@ -59,6 +62,7 @@ __global__ void queries_kernel(QueryArguments a) {
 }
 
 __global__ void turn_back_kernel(TurnBackArguments a) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   const int head = blockIdx.y;
   const int nope = static_cast<int>(kValueDim) - 2 * a.rope.half;
@@ -72,6 +76,7 @@ __global__ void turn_back_kernel(TurnBackArguments a) {
 }
 
 __global__ void silu_kernel(const float* gate_up, int size, Bf16* to) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.y;
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= size) return;
@@ -81,6 +86,7 @@ __global__ void silu_kernel(const float* gate_up, int size, Bf16* to) {
 }
 
 __global__ void to_bf16_kernel(const float* from, int64_t count, Bf16* to) {
+  wait_for_predecessor();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) to[i] = flashmla_to_bf16(from[i]);
 }
@@ -92,37 +98,31 @@ unsigned blocks_for(int64_t count) {
 }  // namespace
 
 void embed(const EmbedArguments& arguments, cudaStream_t stream) {
-  embed_kernel<<<static_cast<unsigned>(arguments.table.rows), kThreads, 0, stream>>>(arguments);
-  check_launch("embed");
+  launch(embed_kernel, {static_cast<unsigned>(arguments.table.rows), kThreads, 0, stream}, arguments);
 }
 
 void add_norm(const AddNormArguments& arguments, cudaStream_t stream) {
-  add_norm_kernel<<<static_cast<unsigned>(arguments.rows), kNormThreads, 0, stream>>>(arguments);
-  check_launch("add_norm");
+  launch(add_norm_kernel, {static_cast<unsigned>(arguments.rows), kNormThreads, 0, stream}, arguments);
 }
 
 void make_queries(const QueryArguments& arguments, cudaStream_t stream) {
   const int pieces = arguments.heads + (arguments.index_size + arguments.head_dim - 1) / arguments.head_dim;
   const dim3 grid(static_cast<unsigned>(arguments.table.rows), static_cast<unsigned>(pieces));
-  queries_kernel<<<grid, kThreads, 0, stream>>>(arguments);
-  check_launch("make_queries");
+  launch(queries_kernel, {grid, kThreads, 0, stream}, arguments);
 }
 
 void turn_back(const TurnBackArguments& arguments, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(arguments.table.rows), static_cast<unsigned>(arguments.heads));
-  turn_back_kernel<<<grid, kWarp, 0, stream>>>(arguments);
-  check_launch("turn_back");
+  launch(turn_back_kernel, {grid, kWarp, 0, stream}, arguments);
 }
 
 void silu_multiply(const float* gate_up, int32_t rows, int32_t size, Bf16* to, cudaStream_t stream) {
   const dim3 grid(blocks_for(size), static_cast<unsigned>(rows));
-  silu_kernel<<<grid, kThreads, 0, stream>>>(gate_up, size, to);
-  check_launch("silu_multiply");
+  launch(silu_kernel, {grid, kThreads, 0, stream}, gate_up, size, to);
 }
 
 void to_bf16(const float* from, int64_t count, Bf16* to, cudaStream_t stream) {
-  to_bf16_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, count, to);
-  check_launch("to_bf16");
+  launch(to_bf16_kernel, {blocks_for(count), kThreads, 0, stream}, from, count, to);
 }
 
 }  // namespace sweep::engine::embedded::cuda

@@ -22,6 +22,7 @@ __device__ int newest_of_group(const RowTable& table, int first_row) {
 }
 
 __global__ void window_kernel(WindowArguments a) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   const int position = a.table.positions[row];
   const int count = min(position + 1, a.window);
@@ -52,6 +53,7 @@ __device__ void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], const uin
 
 // A block scores kScoreKeys groups for one row. Each warp takes every fourth tile of 16 heads.
 __global__ void score_kernel(ScoreArguments a, int padded_heads, int padded_dim) {
+  wait_for_predecessor();
   constexpr int kWarps = kScoreThreads / kWarp;
   extern __shared__ uint4 shared[];
   const int64_t row = blockIdx.y;
@@ -224,6 +226,7 @@ __device__ uint32_t find_least(const float* scores, int visible, int count, int&
 }
 
 __global__ void select_kernel(SelectArguments a) {
+  wait_for_predecessor();
   const int64_t row = blockIdx.x;
   const int position = a.table.positions[row];
   const int visible = visible_groups(position, a.ratio, a.sees_own);
@@ -267,8 +270,7 @@ int padded(int value, int multiple) {
 }  // namespace
 
 void select_window(const WindowArguments& arguments, cudaStream_t stream) {
-  window_kernel<<<static_cast<unsigned>(arguments.table.rows), kThreads, 0, stream>>>(arguments);
-  check_launch("select_window");
+  launch(window_kernel, {static_cast<unsigned>(arguments.table.rows), kThreads, 0, stream}, arguments);
 }
 
 void score_groups(const ScoreArguments& arguments, cudaStream_t stream) {
@@ -284,13 +286,11 @@ void score_groups(const ScoreArguments& arguments, cudaStream_t stream) {
   }
   const dim3 grid(static_cast<unsigned>((arguments.most_groups + kScoreKeys - 1) / kScoreKeys),
                   static_cast<unsigned>(arguments.table.rows));
-  score_kernel<<<grid, kScoreThreads, bytes, stream>>>(arguments, heads, dim);
-  check_launch("score_groups");
+  launch(score_kernel, {grid, kScoreThreads, bytes, stream}, arguments, heads, dim);
 }
 
 void select_groups(const SelectArguments& arguments, cudaStream_t stream) {
-  select_kernel<<<static_cast<unsigned>(arguments.table.rows), kSelectThreads, 0, stream>>>(arguments);
-  check_launch("select_groups");
+  launch(select_kernel, {static_cast<unsigned>(arguments.table.rows), kSelectThreads, 0, stream}, arguments);
 }
 
 }  // namespace sweep::engine::embedded::cuda

@@ -48,16 +48,24 @@ __global__ void __launch_bounds__(kThreads) skinny_kernel(Product a) {
   }
   float sum[kTiles][4] = {};
   const int chunks = static_cast<int>(a.inputs) / kChunk;
+  uint4 high[kAhead];
+  uint4 low[kAhead];
+  const auto load = [&](int begin) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = min(begin + i * kWarps, chunks - 1) * kChunk;
+      high[i] = load_weights(upper + at);
+      low[i] = load_weights(lower + at);
+    }
+  };
+  load(warp);  // nobody writes weights
+  wait_for_predecessor();
   for (int begin = warp; begin < chunks; begin += kWarps * kAhead) {
-    uint4 high[kAhead];
-    uint4 low[kAhead];
+    if (begin != warp) load(begin);
     uint4 value[kAhead][kTiles];
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      const int chunk = begin + i * kWarps;
-      const int at = min(chunk, chunks - 1) * kChunk;
-      high[i] = load_weights(upper + at);
-      low[i] = load_weights(lower + at);
+      const int at = min(begin + i * kWarps, chunks - 1) * kChunk;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) value[i][tile] = *reinterpret_cast<const uint4*>(row[tile] + at);
     }
@@ -105,11 +113,10 @@ void multiply_skinny(const Product& product, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>((product.outputs + kOutputs - 1) / kOutputs),
                   static_cast<unsigned>(product.groups));
   if (product.rows <= kRows) {
-    skinny_kernel<1><<<grid, kThreads, 0, stream>>>(product);
+    launch(skinny_kernel<1>, {grid, kThreads, 0, stream}, product);
   } else {
-    skinny_kernel<2><<<grid, kThreads, 0, stream>>>(product);
+    launch(skinny_kernel<2>, {grid, kThreads, 0, stream}, product);
   }
-  check_launch("multiply_skinny");
 }
 
 }  // namespace sweep::engine::embedded::cuda
