@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "flashmla/flashmla.h"
-#include "flashmla/records.h"
 
 namespace sweep::engine::embedded {
 

@@ -77,7 +77,7 @@ std::vector<int64_t> successors(const ModelConfig& config, uint64_t seed) {
   std::iota(next.begin(), next.end(), 0);
   for (size_t i = next.size(); i > 1; --i) std::swap(next[i - 1], next[random.below(i - 1)]);
   std::vector<int64_t> result(static_cast<size_t>(config.vocab_size), -1);
-  for (size_t i = 0; i < cycle.size(); ++i) result[static_cast<size_t>(cycle[i])] = cycle[next[i]];
+  for (size_t i = 0; i < cycle.size(); ++i) result[static_cast<size_t>(cycle[i])] = cycle[static_cast<size_t>(next[i])];
   for (auto& successor : result) {
     if (successor < 0) successor = cycle[random.below(cycle.size())];
   }
