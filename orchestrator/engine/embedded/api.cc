@@ -31,7 +31,9 @@ ordered_json steps_json(const StepTimes& times) {
   json["draft_step_us"] = mean(times.draft_s, times.draft_steps);
   json["profiled_steps"] = times.profiled_steps;
   json["profiled_step_us"] = mean(times.profiled_s, times.profiled_steps);
-  json["attention_us"] = mean(times.attention_s, times.profiled_steps);
+  for (size_t i = 0; i < kStepParts; ++i) {
+    json["parts_us"][std::string(kStepPartNames[i])] = mean(times.part_s[i], times.profiled_steps);
+  }
   json["attention_share"] = times.profiled_steps > 0 ? ordered_json(times.attention_share()) : ordered_json();
   json["scope"] =
       "one forward pass over the drafts and the token before them, from the copy of its input to that of its "

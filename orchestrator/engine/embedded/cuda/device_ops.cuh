@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "flashmla/records.h"
 #include "orchestrator/engine/embedded/cuda/kernels.h"
@@ -37,6 +36,10 @@ __device__ inline float block_sum(float value) {
 
 __device__ inline float norm_factor(float square_sum, int size, float epsilon) {
   return static_cast<float>(1.0 / sqrt(static_cast<double>(square_sum) / size + static_cast<double>(epsilon)));
+}
+
+__device__ inline float silu(float value) {
+  return value / (1.0F + expf(-value));
 }
 
 struct Pair {
@@ -96,7 +99,7 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, Arguments..
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = shape.stream;
   config.attrs = &attribute;
-  config.numAttrs = std::getenv("SWEEPCTL_NO_PDL") != nullptr ? 0 : 1;
+  config.numAttrs = 1;
   check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), "cudaLaunchKernelEx");
 }
 

@@ -160,6 +160,7 @@ struct SelectArguments {
   int32_t page_size = 0;
   const float* scores = nullptr;
   int64_t scores_stride = 0;
+  int32_t most_groups = 0;     // that any row of this pass sees
   int32_t* slots = nullptr;    // [rows, topk]
   int32_t* lengths = nullptr;  // [rows / query_tokens]
 };
@@ -174,11 +175,15 @@ struct TurnBackArguments {
 };
 void turn_back(const TurnBackArguments& arguments, cudaStream_t stream);
 
-// to[row, i] = silu(gate_up[row, i]) * gate_up[row, size + i]
-void silu_multiply(const float* gate_up, int32_t rows, int32_t size, Bf16* to, cudaStream_t stream);
-
-// to = BF16(from)
-void to_bf16(const float* from, int64_t count, Bf16* to, cudaStream_t stream);
+// to[row, i] = silu(gate) * up, where columns of gate and up take turns: `unit` of one, `unit` of the other.
+struct SiluArguments {
+  const float* gate_up = nullptr;  // [rows, 2 * size]
+  int32_t rows = 0;
+  int32_t size = 0;
+  int32_t unit = 1;
+  Bf16* to = nullptr;
+};
+void silu_multiply(const SiluArguments& arguments, cudaStream_t stream);
 
 // hidden[sequence, k, :] = context[sequence, :] + position[k, :]; rows of the draft block.
 struct DraftRowsArguments {

@@ -41,7 +41,7 @@ Rank::Rank(const DeviceModelOptions& options, int64_t rank, std::unique_ptr<Coll
       passes_until_profile_(kProfileInterval / 2) {
   allocate(options);
   upload_rope(options.positions);
-  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) attention_events_.emplace_back();
+  for (size_t i = 0; i <= weights_.layers.size() * kStepParts; ++i) part_events_.emplace_back();
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
@@ -215,7 +215,9 @@ void Rank::run_graph(const ForwardInput& input, const RowTable& table) {
   }
   ++times_.profiled_steps;
   times_.profiled_s += seconds;
-  for (const auto& [begin, end] : attention_events_) times_.attention_s += end.since(begin);
+  for (size_t i = 1; i < part_events_.size(); ++i) {
+    times_.part_s[(i - 1) % kStepParts] += part_events_[i].since(part_events_[i - 1]);
+  }
 }
 
 void Rank::logits(const std::vector<int64_t>& rows, std::vector<float>& logits) {

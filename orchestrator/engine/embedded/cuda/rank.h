@@ -57,7 +57,7 @@ class Rank {
     int32_t most_tokens = 0;    // of a segment
     int32_t most_position = 0;  // of any row
     bool with_logits = false;   // of all rows
-    bool profiled = false;      // events around the attention of each layer
+    bool profiled = false;      // events between the parts of each layer
   };
 
   void allocate(const DeviceModelOptions& options);
@@ -76,6 +76,15 @@ class Rank {
   flashmla_sparse_decode_params attention_call(const RowTable& table, size_t layer) const;
   void enqueue_output(const RowTable& table, const RankLayer& weights);
   void enqueue_mlp(const RowTable& table, const RankLayer& weights);
+  struct MlpPass {
+    const RankMlp* weights = nullptr;
+    int64_t rows = 0;
+    const Bf16* from = nullptr;
+    float* gate_up = nullptr;
+    Bf16* activated = nullptr;
+    float* to = nullptr;
+  };
+  void enqueue_mlp_product(const MlpPass& pass);
   void finish_hidden(const RowTable& table);
   // Of these rows of the hidden state; null: the first ones.
   void enqueue_logits(const int32_t* gather, int64_t rows);
@@ -140,7 +149,7 @@ class Rank {
   std::map<std::array<int32_t, 3>, Graph> graphs_;  // (parts, query tokens, profiled)
   std::map<std::array<int32_t, 2>, Graph> draft_graphs_;
   Event pass_begin_, pass_end_;
-  std::vector<std::pair<Event, Event>> attention_events_;
+  std::vector<Event> part_events_;  // the begin of the first layer, then the ends of each layer's parts
   int64_t passes_until_profile_;
   StepTimes times_;
 };

@@ -40,7 +40,6 @@ void Rank::enqueue_draft(const DraftTable& table) {
   const RankDraft& weights = weights_.draft;
   const auto hidden = static_cast<int32_t>(config_.hidden_size);
   const int32_t rows = table.sequences * table.count;
-  const int64_t intermediate = config_.dspark_intermediate_size;
   draft_staging_.copy(stream_.get());
   gather_features(kept_features_.get(), table.slots, table.sequences, feature_size(), draft_.features.get(),
                   stream_.get());
@@ -68,19 +67,12 @@ void Rank::enqueue_draft(const DraftTable& table) {
                            .features_stride = 0,
                            .gather = nullptr};
   add_norm(norm, stream_.get());
-  gemm_.multiply({.weights = weights.mlp.gate_up.get(),
-                  .outputs = 2 * intermediate,
-                  .inputs = hidden,
-                  .from = draft_.normed.get(),
-                  .rows = rows,
-                  .to = draft_.gate_up.get()});
-  silu_multiply(draft_.gate_up.get(), rows, static_cast<int32_t>(intermediate), draft_.activated.get(), stream_.get());
-  gemm_.multiply({.weights = weights.mlp.down.get(),
-                  .outputs = hidden,
-                  .inputs = intermediate,
-                  .from = draft_.activated.get(),
-                  .rows = rows,
-                  .to = draft_.down.get()});
+  enqueue_mlp_product({.weights = &weights.mlp,
+                       .rows = rows,
+                       .from = draft_.normed.get(),
+                       .gate_up = draft_.gate_up.get(),
+                       .activated = draft_.activated.get(),
+                       .to = draft_.down.get()});
   norm.addend = draft_.down.get();
   norm.weight = weights.norm.get();
   add_norm(norm, stream_.get());

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "orchestrator/engine/embedded/cuda/rank.h"
+#include "orchestrator/engine/embedded/cuda/skinny.h"
 
 namespace sweep::engine::embedded::cuda {
 
@@ -20,6 +21,7 @@ void Rank::enqueue(const RowTable& table, const Shape& shape) {
                    .lengths = window_lengths_.get()},
                   stream_.get());
   }
+  if (shape.profiled) record(part_events_[0]);
   for (size_t layer = 0; layer < weights_.layers.size(); ++layer) enqueue_layer(table, shape, layer);
   finish_hidden(table);
   if (shape.with_logits) enqueue_logits(nullptr, table.rows);
@@ -30,15 +32,20 @@ void Rank::enqueue_layer(const RowTable& table, const Shape& shape, size_t layer
   LayerCache& cache = caches_[layer];
   // What the layer before left to be added comes with this norm.
   enqueue_norm(table, weights.input_norm.get(), layer > 0 ? Addend::kMlp : Addend::kNone, layer);
+  const auto ended = [&](StepPart part) {
+    if (shape.profiled) record(part_events_[layer * kStepParts + static_cast<size_t>(part) + 1]);
+  };
   enqueue_projections(table, weights, cache);
+  ended(StepPart::kProjections);
   if (weights.ratio > 0) enqueue_selection(table, shape, weights, cache);
-  const auto& [begin, end] = attention_events_[layer];
-  if (shape.profiled) record(begin);
+  ended(StepPart::kSelection);
   attention_.decode(attention_call(table, layer), stream_.get());
-  if (shape.profiled) record(end);
+  ended(StepPart::kAttention);
   enqueue_output(table, weights);
   enqueue_norm(table, weights.post_norm.get(), Addend::kAttention, layer);
+  ended(StepPart::kOutput);
   enqueue_mlp(table, weights);
+  ended(StepPart::kMlp);
 }
 
 void Rank::record(const Event& event) {
@@ -91,21 +98,23 @@ void Rank::enqueue_projections(const RowTable& table, const RankLayer& weights, 
                 .epsilon = epsilon},
                stream_.get());
   const int64_t index_size = weights.ratio > 0 ? config_.index_n_heads * config_.index_head_dim : 0;
-  gemm_.multiply({.weights = weights.queries.get(),
-                  .outputs = shard_.heads * config_.head_dim + index_size,
-                  .inputs = config_.q_lora_rank,
-                  .from = query_latents_.get(),
-                  .rows = table.rows,
-                  .to = raw_queries_.get()});
-  make_queries({.table = table,
-                .raw = raw_queries_.get(),
-                .heads = static_cast<int32_t>(shard_.heads),
-                .head_dim = static_cast<int32_t>(config_.head_dim),
-                .index_size = static_cast<int32_t>(index_size),
-                .rope = rope_,
-                .queries = queries_.get(),
-                .index_queries = index_queries_.get()},
-               stream_.get());
+  const Product product = {.weights = weights.queries.get(),
+                           .outputs = shard_.heads * config_.head_dim + index_size,
+                           .inputs = config_.q_lora_rank,
+                           .from = query_latents_.get(),
+                           .rows = table.rows,
+                           .to = raw_queries_.get()};
+  const QueryArguments queries = {.table = table,
+                                  .raw = raw_queries_.get(),
+                                  .heads = static_cast<int32_t>(shard_.heads),
+                                  .head_dim = static_cast<int32_t>(config_.head_dim),
+                                  .index_size = static_cast<int32_t>(index_size),
+                                  .rope = rope_,
+                                  .queries = queries_.get(),
+                                  .index_queries = index_queries_.get()};
+  if (is_skinny(product)) return multiply_queries(product, queries, stream_.get());
+  gemm_.multiply(product);
+  make_queries(queries, stream_.get());
 }
 
 void Rank::enqueue_selection(const RowTable& table, const Shape& shape, const RankLayer& weights, LayerCache& cache) {
@@ -152,6 +161,7 @@ void Rank::enqueue_selection(const RowTable& table, const Shape& shape, const Ra
                  .page_size = page_size,
                  .scores = scores_.get(),
                  .scores_stride = stride,
+                 .most_groups = static_cast<int32_t>(visible),
                  .slots = group_slots_.get(),
                  .lengths = group_lengths_.get()},
                 stream_.get());
@@ -218,17 +228,21 @@ flashmla_sparse_decode_params Rank::attention_call(const RowTable& table, size_t
 }
 
 void Rank::enqueue_output(const RowTable& table, const RankLayer& weights) {
-  if (config_.rotates_values()) {
-    turn_back({.table = table, .outputs = outputs_.get(), .heads = static_cast<int32_t>(shard_.heads), .rope = rope_},
-              stream_.get());
+  const Product inner = {.weights = weights.o_a.get(),
+                         .outputs = config_.o_lora_rank,
+                         .inputs = shard_.group_columns,
+                         .groups = shard_.groups,
+                         .from = outputs_.get(),
+                         .rows = table.rows,
+                         .to_bf16 = group_outputs_.get()};
+  const TurnBackArguments turn = {
+      .table = table, .outputs = outputs_.get(), .heads = static_cast<int32_t>(shard_.heads), .rope = rope_};
+  if (config_.rotates_values() && is_skinny(inner)) {
+    multiply_turned(inner, turn, stream_.get());
+  } else {
+    if (config_.rotates_values()) turn_back(turn, stream_.get());
+    gemm_.multiply(inner);
   }
-  gemm_.multiply({.weights = weights.o_a.get(),
-                  .outputs = config_.o_lora_rank,
-                  .inputs = shard_.group_columns,
-                  .groups = shard_.groups,
-                  .from = outputs_.get(),
-                  .rows = table.rows,
-                  .to_bf16 = group_outputs_.get()});
   gemm_.multiply({.weights = weights.o_b.get(),
                   .outputs = config_.hidden_size,
                   .inputs = shard_.groups * config_.o_lora_rank,
@@ -239,20 +253,40 @@ void Rank::enqueue_output(const RowTable& table, const RankLayer& weights) {
 }
 
 void Rank::enqueue_mlp(const RowTable& table, const RankLayer& weights) {
-  gemm_.multiply({.weights = weights.mlp.gate_up.get(),
-                  .outputs = 2 * shard_.intermediate,
-                  .inputs = config_.hidden_size,
-                  .from = normed_.get(),
-                  .rows = table.rows,
-                  .to = gate_up_.get()});
-  silu_multiply(gate_up_.get(), table.rows, static_cast<int32_t>(shard_.intermediate), activated_.get(), stream_.get());
-  gemm_.multiply({.weights = weights.mlp.down.get(),
-                  .outputs = config_.hidden_size,
-                  .inputs = shard_.intermediate,
-                  .from = activated_.get(),
-                  .rows = table.rows,
-                  .to = partial_.get()});
+  enqueue_mlp_product({.weights = &weights.mlp,
+                       .rows = table.rows,
+                       .from = normed_.get(),
+                       .gate_up = gate_up_.get(),
+                       .activated = activated_.get(),
+                       .to = partial_.get()});
   sum_over_ranks(table.rows);
+}
+
+void Rank::enqueue_mlp_product(const MlpPass& pass) {
+  const RankMlp& weights = *pass.weights;
+  const Product product = {.weights = weights.gate_up.get(),
+                           .outputs = 2 * weights.size,
+                           .inputs = config_.hidden_size,
+                           .from = pass.from,
+                           .rows = pass.rows,
+                           .to = pass.gate_up};
+  const SiluArguments silu = {.gate_up = pass.gate_up,
+                              .rows = static_cast<int32_t>(pass.rows),
+                              .size = static_cast<int32_t>(weights.size),
+                              .unit = static_cast<int32_t>(weights.unit),
+                              .to = pass.activated};
+  if (is_skinny(product) && weights.unit == kGateUnit) {
+    multiply_gate_up(product, silu, stream_.get());
+  } else {
+    gemm_.multiply(product);
+    silu_multiply(silu, stream_.get());
+  }
+  gemm_.multiply({.weights = weights.down.get(),
+                  .outputs = config_.hidden_size,
+                  .inputs = weights.size,
+                  .from = pass.activated,
+                  .rows = pass.rows,
+                  .to = pass.to});
 }
 
 void Rank::enqueue_logits(const int32_t* gather, int64_t rows) {

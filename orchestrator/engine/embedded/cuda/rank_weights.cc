@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "orchestrator/engine/embedded/cuda/skinny.h"
+
 namespace sweep::engine::embedded::cuda {
 
 namespace {
@@ -50,9 +52,20 @@ class Loader {
 
   RankMlp mlp(const std::string& prefix, const Slice& rows) const {
     RankMlp mlp;
+    mlp.size = rows.rows;
+    mlp.unit = rows.rows % kGateUnit == 0 ? kGateUnit : rows.rows;
     mlp.gate_up = DeviceArray<Bf16>(2 * rows.rows * rows.inputs);
-    copy(prefix + "gate_proj.weight", rows, mlp.gate_up.get());
-    copy(prefix + "up_proj.weight", rows, mlp.gate_up.get() + rows.rows * rows.inputs);
+    // A unit is one "row" here, and every second one is free for the other matrix.
+    const int64_t unit = mlp.unit * rows.inputs;
+    const auto scatter = [&](const char* name, Bf16* to) {
+      const auto* const data = reinterpret_cast<const Bf16*>(tensors_.tensor(prefix + name).data);
+      const auto bytes = static_cast<size_t>(unit) * sizeof(Bf16);
+      check(cudaMemcpy2D(to, 2 * bytes, data + rows.first_row * rows.inputs, bytes, bytes,
+                         static_cast<size_t>(rows.rows / mlp.unit), cudaMemcpyHostToDevice),
+            "cudaMemcpy2D");
+    };
+    scatter("gate_proj.weight", mlp.gate_up.get());
+    scatter("up_proj.weight", mlp.gate_up.get() + unit);
     return mlp;
   }
 

@@ -13,7 +13,9 @@
 namespace sweep::engine::embedded::cuda {
 
 struct RankMlp {
-  DeviceArray<Bf16> gate_up;  // [gate; up]
+  int64_t size = 0;           // of the inner dimension
+  int64_t unit = 1;           // rows of gate and of up that take turns
+  DeviceArray<Bf16> gate_up;  // [unit of gate; unit of up; ...]
   DeviceArray<Bf16> down;
 };
 

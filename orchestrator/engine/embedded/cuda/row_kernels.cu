@@ -75,24 +75,13 @@ __global__ void turn_back_kernel(TurnBackArguments a) {
   }
 }
 
-__global__ void silu_kernel(const float* gate_up, int size, Bf16* to) {
+__global__ void silu_kernel(SiluArguments a) {
   wait_for_predecessor();
   const int64_t row = blockIdx.y;
-  const int i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= size) return;
-  const float gate = gate_up[row * 2 * size + i];
-  const float up = gate_up[row * 2 * size + size + i];
-  to[row * size + i] = flashmla_to_bf16(gate / (1.0F + expf(-gate)) * up);
-}
-
-__global__ void to_bf16_kernel(const float* from, int64_t count, Bf16* to) {
-  wait_for_predecessor();
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < count) to[i] = flashmla_to_bf16(from[i]);
-}
-
-unsigned blocks_for(int64_t count) {
-  return static_cast<unsigned>((count + kThreads - 1) / kThreads);
+  const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (i >= a.size) return;
+  const float* const gate = a.gate_up + row * 2 * a.size + i / a.unit * 2 * a.unit + i % a.unit;
+  a.to[row * a.size + i] = flashmla_to_bf16(silu(*gate) * gate[a.unit]);
 }
 
 }  // namespace
@@ -116,13 +105,10 @@ void turn_back(const TurnBackArguments& arguments, cudaStream_t stream) {
   launch(turn_back_kernel, {grid, kWarp, 0, stream}, arguments);
 }
 
-void silu_multiply(const float* gate_up, int32_t rows, int32_t size, Bf16* to, cudaStream_t stream) {
-  const dim3 grid(blocks_for(size), static_cast<unsigned>(rows));
-  launch(silu_kernel, {grid, kThreads, 0, stream}, gate_up, size, to);
-}
-
-void to_bf16(const float* from, int64_t count, Bf16* to, cudaStream_t stream) {
-  launch(to_bf16_kernel, {blocks_for(count), kThreads, 0, stream}, from, count, to);
+void silu_multiply(const SiluArguments& arguments, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>((arguments.size + kThreads - 1) / kThreads),
+                  static_cast<unsigned>(arguments.rows));
+  launch(silu_kernel, {grid, kThreads, 0, stream}, arguments);
 }
 
 }  // namespace sweep::engine::embedded::cuda

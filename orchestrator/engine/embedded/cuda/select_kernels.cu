@@ -7,7 +7,7 @@ namespace sweep::engine::embedded::cuda {
 
 namespace {
 
-constexpr int kSelectThreads = 512;
+constexpr int kSelectThreads = 1024;
 constexpr int kDigits = 256;  // of the search for the least score that is taken
 constexpr int kScoreThreads = 128;
 constexpr int kScoreKeys = 64;  // of a block
@@ -150,23 +150,6 @@ __device__ uint32_t order_of(float score) {
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-// How many threads before this one have the flag set; the whole block's number goes to `total`.
-__device__ int rank_in_block(bool flag, int& total) {
-  __shared__ int counts[kSelectThreads / kWarp];
-  const uint32_t ballot = __ballot_sync(0xffffffffU, flag);
-  const int warp = threadIdx.x / kWarp;
-  __syncthreads();  // a former call's counts have been read
-  if (threadIdx.x % kWarp == 0) counts[warp] = __popc(ballot);
-  __syncthreads();
-  int before = 0;
-  total = 0;
-  for (int w = 0; w < kSelectThreads / kWarp; ++w) {
-    if (w < warp) before += counts[w];
-    total += counts[w];
-  }
-  return before + __popc(ballot & ((1U << (threadIdx.x % kWarp)) - 1));
-}
-
 // The digit at which the `wanted`-th value from above stands in a histogram of digits, found by one warp; `wanted`
 // becomes its rank among those with this digit.
 __device__ int find_digit(const int (&histogram)[kDigits], int& wanted) {
@@ -188,8 +171,15 @@ __device__ int find_digit(const int (&histogram)[kDigits], int& wanted) {
   return __shfl_sync(0xffffffffU, digit, source);
 }
 
+// The scores of a row as integers: kept in shared memory where there is room, else made each time.
+struct Orders {
+  const uint32_t* shared;
+  const float* scores;
+  __device__ uint32_t at(int place) const { return shared != nullptr ? shared[place] : order_of(scores[place]); }
+};
+
 // The order of the `count`-th best of `visible` scores, and how many of those equal to it belong to the best.
-__device__ uint32_t find_least(const float* scores, int visible, int count, int& ties) {
+__device__ uint32_t find_least(const Orders& orders, int visible, int count, int& ties) {
   __shared__ int histogram[kDigits];
   __shared__ uint32_t prefix;
   __shared__ int rank;
@@ -200,7 +190,7 @@ __device__ uint32_t find_least(const float* scores, int visible, int count, int&
     __syncthreads();
     for (int begin = 0; begin < visible; begin += kSelectThreads) {
       const int i = begin + static_cast<int>(threadIdx.x);
-      const uint32_t order = i < visible ? order_of(scores[i]) : 0;
+      const uint32_t order = i < visible ? orders.at(i) : 0;
       const bool counts = i < visible && (shift == 24 || order >> (shift + 8) == known);
       const uint32_t digit = counts ? order >> shift & 0xFFU : kDigits;
       // Most scores have the same first digits: a warp adds equal ones at once.
@@ -225,8 +215,25 @@ __device__ uint32_t find_least(const float* scores, int visible, int count, int&
   return known;
 }
 
-__global__ void select_kernel(SelectArguments a) {
+// The sum of the values of all threads before this one.
+__device__ uint64_t sum_before(uint64_t value) {
+  __shared__ uint64_t sums[kSelectThreads / kWarp];
+  const int lane = threadIdx.x % kWarp;
+  uint64_t sum = value;  // of the warp, up to this thread
+  for (int distance = 1; distance < kWarp; distance *= 2) {
+    const uint64_t other = __shfl_up_sync(0xffffffffU, sum, distance);
+    if (lane >= distance) sum += other;
+  }
+  if (lane == kWarp - 1) sums[threadIdx.x / kWarp] = sum;
+  __syncthreads();
+  uint64_t before = sum - value;
+  for (unsigned w = 0; w < threadIdx.x / kWarp; ++w) before += sums[w];
+  return before;
+}
+
+__global__ void select_kernel(SelectArguments a, int shared_orders) {
   wait_for_predecessor();
+  extern __shared__ uint32_t kept_orders[];
   const int64_t row = blockIdx.x;
   const int position = a.table.positions[row];
   const int visible = visible_groups(position, a.ratio, a.sees_own);
@@ -244,23 +251,39 @@ __global__ void select_kernel(SelectArguments a) {
     return;
   }
   const float* const scores = a.scores + row * a.scores_stride;
+  const bool keeps = visible <= shared_orders;
+  for (int i = threadIdx.x; keeps && i < visible; i += kSelectThreads) kept_orders[i] = order_of(scores[i]);
+  const Orders orders = {keeps ? kept_orders : nullptr, scores};
+  __syncthreads();
   int ties = 0;
-  const uint32_t least = find_least(scores, visible, a.topk, ties);
-  int used = 0;
-  int equal_before = 0;
-  for (int begin = 0; begin < visible; begin += kSelectThreads) {
-    const int place = begin + static_cast<int>(threadIdx.x);
-    const uint32_t order = place < visible ? order_of(scores[place]) : 0;
-    int equals = 0;
-    const bool is_equal = place < visible && order == least;
-    const int equal_rank = equal_before + rank_in_block(is_equal, equals);
-    const bool taken = place < visible && (order > least || (is_equal && equal_rank < ties));
-    int taken_here = 0;
-    const int rank = used + rank_in_block(taken, taken_here);
-    if (taken) slots[rank] = slot_of(place);
-    used += taken_here;
-    equal_before += equals;
+  const uint32_t least = find_least(orders, visible, a.topk, ties);
+  // Each thread has consecutive places: what is before them says where its own go.
+  const int each = (visible + kSelectThreads - 1) / kSelectThreads;
+  const int begin = min(static_cast<int>(threadIdx.x) * each, visible);
+  const int end = min(begin + each, visible);
+  uint64_t counts = 0;  // better ones above, equal ones below
+  for (int i = begin; i < end; ++i) {
+    const uint32_t order = orders.at(i);
+    counts += order > least ? uint64_t{1} << 32 : order == least ? 1 : 0;
   }
+  const uint64_t before = sum_before(counts);
+  auto better = static_cast<int>(before >> 32);
+  auto equal = static_cast<int>(before & 0xFFFFFFFFU);
+  for (int i = begin; i < end; ++i) {
+    const uint32_t order = orders.at(i);
+    if (order < least || (order == least && equal >= ties)) continue;
+    slots[better + min(equal, ties)] = slot_of(i);
+    (order > least ? better : equal) += 1;
+  }
+}
+
+// More dynamic shared memory than every kernel has must be asked for.
+template <class Kernel>
+void allow_shared(Kernel kernel, size_t bytes) {
+  constexpr size_t kAlways = 46 * 1024;  // beside what the kernels declare
+  if (bytes <= kAlways) return;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
 }
 
 int padded(int value, int multiple) {
@@ -274,23 +297,25 @@ void select_window(const WindowArguments& arguments, cudaStream_t stream) {
 }
 
 void score_groups(const ScoreArguments& arguments, cudaStream_t stream) {
-  constexpr int kDefaultShared = 48 * 1024;
   const int heads = padded(arguments.heads, kTile);
   const int dim = padded(arguments.dim, kTile);
   const int stride = dim + kRowPadding;
   const size_t bytes = static_cast<size_t>((heads + kScoreKeys) * stride) * sizeof(Bf16) +
                        static_cast<size_t>(heads + kScoreThreads / kWarp * kScoreKeys) * sizeof(float);
-  if (bytes > kDefaultShared) {
-    check(cudaFuncSetAttribute(score_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-          "score_groups");
-  }
+  allow_shared(score_kernel, bytes);
   const dim3 grid(static_cast<unsigned>((arguments.most_groups + kScoreKeys - 1) / kScoreKeys),
                   static_cast<unsigned>(arguments.table.rows));
   launch(score_kernel, {grid, kScoreThreads, bytes, stream}, arguments, heads, dim);
 }
 
 void select_groups(const SelectArguments& arguments, cudaStream_t stream) {
-  launch(select_kernel, {static_cast<unsigned>(arguments.table.rows), kSelectThreads, 0, stream}, arguments);
+  constexpr int kMostShared = 160 * 1024;
+  const bool chooses = arguments.most_groups > arguments.topk;
+  const size_t bytes = chooses ? static_cast<size_t>(arguments.most_groups) * sizeof(uint32_t) : 0;
+  const size_t used = bytes <= kMostShared ? bytes : 0;
+  allow_shared(select_kernel, used);
+  launch(select_kernel, {static_cast<unsigned>(arguments.table.rows), kSelectThreads, used, stream}, arguments,
+         static_cast<int>(used / sizeof(uint32_t)));
 }
 
 }  // namespace sweep::engine::embedded::cuda
