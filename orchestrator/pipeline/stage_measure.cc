@@ -195,6 +195,16 @@ diag::Result<json> probe_and_load(const Line& line, Server& server, const Weight
   return measurement;
 }
 
+// What the bundled engine says of its steps once the load is over joins what it said of itself at launch.
+diag::Result<diag::Done> note_steps(const Line& line, Server& server) {
+  json& info = server.document["server_info"];
+  if (!info.is_object() || !info.contains("steps")) return diag::Done{};
+  const json now = engine::server_info(server.base_url, line.stop);
+  if (!now.is_object() || !now.contains("steps")) return diag::Done{};
+  info["steps"] = now["steps"];
+  return line.folder.write(stage_file::kEngine, server.document);
+}
+
 diag::Result<Measured> from_folder(const Line& line, json measurement) {
   auto samples = sample::read_samples(line.folder.file(stage_file::kRequests));
   if (!samples) return diag::fail(std::move(samples).error());
@@ -229,6 +239,7 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
 
   if (server->engine) power.start(server->engine->first_process());
   auto measurement = probe_and_load(line, *server, weights);
+  if (auto noted = note_steps(line, *server); !noted) return diag::fail(std::move(noted).error());
   auto telemetry = power.finish(line.folder.path());
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());
