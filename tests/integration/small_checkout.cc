@@ -112,6 +112,23 @@ fs::path SmallCheckout::copy_of_model() const {
   return model;
 }
 
+std::string SmallCheckout::use_model_with_words(const std::string& beginning) const {
+  const fs::path model = copy_of_model();
+  std::string vocabulary;
+  for (char a = 'a'; a <= 'z'; ++a)
+    for (char b = 'a'; b <= 'z'; ++b)
+      vocabulary +=
+          fmt::format("{0}\"{1}{2}{3}\": 1, \"\u0120{1}{2}{3}\": 2", vocabulary.empty() ? "" : ", ", beginning, a, b);
+  write(model / "tokenizer.json", R"({"model": {"type": "BPE", "vocab": {)" + vocabulary + "}}}");
+  const std::string matrix = read(root() / "matrix/embedded.yaml");
+  const Ran pinned = sweepctl({"weights", "pin", "--from-dir", model.string(), "--model", "sweepctl/embedded-mla-8h",
+                               "--revision", matrix.substr(matrix.find("revision: \"") + 11, 40), "--output",
+                               (root() / "matrix/models/embedded-mla-8h.json").string()});
+  INFO(pinned.output);
+  REQUIRE(pinned.code == 0);
+  return model.string();
+}
+
 bool wait_for_file(const fs::path& file, exec::Process& process) {
   while (!fs::exists(file)) {
     if (process.poll()) return fs::exists(file);
