@@ -26,7 +26,8 @@ struct StepTimes {
   double verify_s = 0;
   int64_t draft_steps = 0;
   double draft_s = 0;
-  // Of every so many-th verification step, whose parts are timed one by one (that step is not among `verify_steps`).
+  // Of every so many-th verification step, whose parts are timed one by one (that step is not among `verify_steps`),
+  // less what the timing itself takes.
   int64_t profiled_steps = 0;
   double profiled_s = 0;
   std::array<double, kStepParts> part_s = {};  // in them, over all layers; what is missing is the rest of the step

@@ -149,7 +149,7 @@ class Rank {
   std::map<std::array<int32_t, 3>, Graph> graphs_;  // (parts, query tokens, profiled)
   std::map<std::array<int32_t, 2>, Graph> draft_graphs_;
   Event pass_begin_, pass_end_;
-  std::vector<Event> part_events_;  // the begin of the first layer, then the ends of each layer's parts
+  std::vector<Event> part_events_;  // the begin of the first layer, the ends of each layer's parts, and one more
   int64_t passes_until_profile_;
   StepTimes times_;
 };

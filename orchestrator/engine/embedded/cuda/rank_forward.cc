@@ -23,6 +23,7 @@ void Rank::enqueue(const RowTable& table, const Shape& shape) {
   }
   if (shape.profiled) record(part_events_[0]);
   for (size_t layer = 0; layer < weights_.layers.size(); ++layer) enqueue_layer(table, shape, layer);
+  if (shape.profiled) record(part_events_.back());
   finish_hidden(table);
   if (shape.with_logits) enqueue_logits(nullptr, table.rows);
 }

@@ -16,6 +16,7 @@
 #include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/cpu/decoder.h"
 #include "orchestrator/engine/embedded/make_model.h"
+#include "orchestrator/engine/embedded/model_shapes.h"
 #include "orchestrator/engine/embedded/sampling.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/small_model.h"
@@ -369,6 +370,22 @@ TEST_CASE("cuda decoder: two GPUs give the tokens of one") {
   CHECK(agreement.typical < yardstick.typical);
   CHECK(agreement.decided_same == agreement.decided);
   CHECK(teacher_forced(*two->decoder, config, tokens, 230) == shared);
+}
+
+TEST_CASE("cuda decoder: two GPUs give the tokens of one at the dimensions of V4-Flash") {
+  if (!cuda_decoder(checkpoint_of(small_config()), 2)) SWEEP_SKIP("fewer than two GPUs here");
+  const ModelConfig config = find_model_shape("v4-flash-tp8x2")->config;
+  const Checkpoint model = checkpoint_of(config);
+  const auto tokens = prompt_of(config, 3, 290);
+  std::vector<std::vector<float> > logits;
+  for (const int64_t ranks : {1, 2}) {
+    const auto made = cuda_decoder(model, ranks);
+    REQUIRE(made.has_value());
+    logits.push_back(teacher_forced(*made->decoder, config, tokens, 230));
+  }
+  const Agreement agreement = compare(logits[0], logits[1], config.vocab_size);
+  CHECK(agreement.decided_same == agreement.decided);
+  CHECK(agreement.same * 100 >= agreement.positions * 95);
 }
 
 #endif
