@@ -20,6 +20,8 @@
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
+#include "orchestrator/host/host.h"
+#include "orchestrator/pipeline/device.h"
 #include "orchestrator/pipeline/entries.h"
 #include "orchestrator/pipeline/locations.h"
 #include "orchestrator/pipeline/run.h"
@@ -44,6 +46,7 @@ struct RunArguments {
   std::shared_ptr<LoadArguments> load = std::make_shared<LoadArguments>();
   std::string launcher = "local";
   std::string weights;
+  std::string device = "auto";
   std::vector<std::string> weights_reports;
   uint64_t seed = 1;
   int64_t ready_timeout_s = 600;
@@ -141,11 +144,11 @@ ExitCode worse(ExitCode a, ExitCode b) {
   return a;
 }
 
-// Without names: the embedded entry.
+// Without names: the embedded entry for any host.
 std::vector<plan::Job> chosen(std::vector<plan::Job> jobs, const RunArguments& arguments) {
   if (arguments.entries.empty())
     std::erase_if(jobs, [](const plan::Job& job) {
-      return job.framework != kMainJobFramework || job.status != plan::Status::kReady;
+      return job.framework != kMainJobFramework || job.gpus > 0 || job.status != plan::Status::kReady;
     });
   return jobs;
 }
@@ -159,7 +162,7 @@ ExitCode run(Context& context, const RunArguments& arguments) {
     context.console.report(diagnostics, loaded.sources);
     return ExitCode::kProblems;
   }
-  const std::vector<plan::Job> jobs = chosen(std::move(loaded.jobs), arguments);
+  std::vector<plan::Job> jobs = chosen(std::move(loaded.jobs), arguments);
   if (jobs.empty())
     return fail(context,
                 diag::make(rule::run_no_entry, "no entry has a point to run with these names and concurrencies",
@@ -168,6 +171,13 @@ ExitCode run(Context& context, const RunArguments& arguments) {
     return fail(context, diag::make(diag::rule::engine_launcher_unavailable,
                                     "the launcher \"slurm\" is planned, and cannot start an engine yet",
                                     "start the engine with the scheduler and measure it with --engine-url"));
+  const host::Host here = host::inspect_host();
+  const pipeline::Device device = pipeline::parse_device(arguments.device).value_or(pipeline::Device::kAuto);
+  for (plan::Job& job : jobs) {
+    auto placed = pipeline::on_device(std::move(job), device, here, *locations, context.stop);
+    if (!placed) return fail(context, placed.error());
+    job = std::move(*placed);
+  }
   pipeline::RunOptions options = options_for(arguments);
   diag::Diagnostics warnings;
   if (const auto read = read_load_options(*arguments.load, options, warnings); !read)
@@ -232,6 +242,11 @@ void add_run(CLI::App& app, Action& action) {
           "Report of `weights verify` on another host of the run: its weights must be the same (may be repeated)")
       ->type_name("REPORT")
       ->allow_extra_args(false);
+  command
+      ->add_option("--device", arguments->device,
+                   "Where the embedded engine computes; auto: the entry's GPUs, or one if there is one, else the CPU")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}).description(""))
+      ->type_name("auto|cpu|cuda");
   command->add_option("--seed", arguments->seed, "Of prompts, engine and gate cases")->type_name("N");
   command->add_option("--ready-timeout", arguments->ready_timeout_s, "Seconds until the engine must answer")
       ->type_name("S")

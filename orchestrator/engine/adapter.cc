@@ -33,7 +33,10 @@ diag::Result<Launch> render_embedded(const LaunchRequest& request) {
           "--max-model-len",
           std::to_string(job.isl + job.osl + 256),
           "--seed",
-          std::to_string(request.seed)};
+          std::to_string(request.seed),
+          "--device",
+          job.gpus > 0 ? "cuda" : "cpu"};
+  if (job.gpus > 0) argv.insert(argv.end(), {"--tp-size", std::to_string(job.tp)});
   const auto length = forced_length(job);
   if (!length) return diag::fail(length.error());
   if (job.acceptance.source == plan::AcceptanceSource::kMeasured)

@@ -38,6 +38,7 @@ struct Container {
   std::vector<exec::CommandSpec> prepare;            // in this order, unless the digest can be told without
   std::vector<exec::CommandSpec> remove;             // of what is left of a container of this name; may fail
   std::optional<exec::CommandSpec> stop;             // asks the engine inside to end
+  std::optional<exec::CommandSpec> pid_of_first;     // prints the process that all others inside descend from
   std::optional<exec::CommandSpec> digest_of_image;  // prints it
 };
 
@@ -56,6 +57,7 @@ struct Endpoints {
   std::string_view statistics;  // a JSON document, see json_stats.h
   std::string_view version;     // a JSON object with "version"
   std::string_view info;        // a JSON object of what it was started with
+  bool drained = false;         // each reading of `statistics` takes what it gives
 };
 
 struct Framework {

@@ -57,9 +57,14 @@ std::vector<std::string> gpu_options(std::string_view framework, const std::stri
   return {"--gpus", "all"};
 }
 
+// What must be visible inside for the model to be read: a snapshot of a hub's cache links to the blobs beside it.
+fs::path mount_of(const fs::path& model) {
+  return model.parent_path().filename() == "snapshots" ? model.parent_path().parent_path() : model;
+}
+
 // docker and podman agree on these options.
 exec::CommandSpec run_command(const Launch& launch, const LaunchRequest& request, const Container& container) {
-  const std::string model = request.model_folder.string();
+  const std::string model = mount_of(request.model_folder).string();
   const std::string folder = request.run_folder.string();
   exec::CommandSpec command{
       .argv = {container.runtime, "run", "--rm", "--name", container.name, "--network", "host", "--ipc", "host",
@@ -69,6 +74,7 @@ exec::CommandSpec run_command(const Launch& launch, const LaunchRequest& request
       .unset = {}};
   const auto gpus = gpu_options(request.job.framework, container.runtime, request.job);
   command.argv.insert(command.argv.end(), gpus.begin(), gpus.end());
+  if (request.job.gpus > 0) command.argv.insert(command.argv.end(), {"--env", "CUDA_VISIBLE_DEVICES"});  // if it is set
   for (const auto& [name, value] : launch.command.environment)
     command.argv.insert(command.argv.end(), {"--env", name});  // the value is that of our side: not for all to read
   // An image's own entry point would take the command for its arguments.
@@ -85,6 +91,7 @@ void use_docker(Launch& launch, const LaunchRequest& request, Container& contain
   };
   container.prepare = {command({"pull", "--quiet", image})};
   container.stop = command({"stop", "--time", std::string(kStopSeconds), container.name});
+  container.pid_of_first = command({"inspect", "--format", "{{.State.Pid}}", container.name});
   container.digest_of_image = command({"image", "inspect", "--format", "{{json .RepoDigests}}", image});
   launch.command = run_command(launch, request, container);
 }
@@ -92,7 +99,7 @@ void use_docker(Launch& launch, const LaunchRequest& request, Container& contain
 // enroot has no daemon: its container is processes of ours, which end with the process group. An image is imported into
 // a file beside the run, and made into a root file system of the container's name.
 void use_enroot(Launch& launch, const LaunchRequest& request, Container& container) {
-  const std::string model = request.model_folder.string();
+  const std::string model = mount_of(request.model_folder).string();
   const std::string folder = request.run_folder.string();
   const std::string file = (request.run_folder / "image.sqsh").string();
   const auto command = [&](std::vector<std::string> arguments) {
@@ -133,6 +140,7 @@ diag::Result<Launch> in_container(Launch launch, const LaunchRequest& request, c
                       .prepare = {},
                       .remove = removal_of(runtime, name),
                       .stop = std::nullopt,
+                      .pid_of_first = std::nullopt,
                       .digest_of_image = std::nullopt};
   if (runtime == "enroot")
     use_enroot(launch, request, container);
@@ -160,6 +168,14 @@ diag::Result<std::string> prepare_container(const Container& container, const st
                         "see what the runtime says");
   }
   return digest().value_or("");
+}
+
+std::optional<pid_t> first_process(const Container& container) {
+  if (!container.pid_of_first) return std::nullopt;
+  const auto printed = exec::capture(*container.pid_of_first, {}, {.time = kShort}, {});
+  if (!printed || !printed->status.ok()) return std::nullopt;
+  const auto pid = static_cast<pid_t>(std::strtol(printed->output.c_str(), nullptr, 10));
+  return pid > 1 ? std::optional(pid) : std::nullopt;
 }
 
 void stop_container(const Container& container) {

@@ -2,6 +2,9 @@
 // same paths inside as outside, and the network is the host's, so that the command is the one of a local engine.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -20,6 +23,9 @@ diag::Result<Launch> in_container(Launch launch, const LaunchRequest& request, c
 // Removes what is left of a container of this name, imports the image where the runtime needs that, and reads the
 // image's digest: "sha256:..." or empty where the runtime knows none.
 diag::Result<std::string> prepare_container(const Container& container, const std::stop_token& stop);
+
+// The process of the host that all others inside descend from; nothing if the runtime does not tell.
+std::optional<pid_t> first_process(const Container& container);
 
 void stop_container(const Container& container);
 void remove_container(const Container& container);

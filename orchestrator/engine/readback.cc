@@ -130,6 +130,38 @@ Reading take_reading(const Framework& framework, const ServerAddress& server, co
   return reading;
 }
 
+namespace {
+
+// Two lists of records as one.
+std::string joined(const std::string& first, const std::string& second) {
+  const size_t end = first.rfind(']');
+  const size_t begin = second.find('[');
+  if (end == std::string::npos || begin == std::string::npos) return second;
+  const bool is_empty = first.find('{') == std::string::npos || second.find('{') == std::string::npos;
+  return first.substr(0, end) + (is_empty ? "" : ",") + second.substr(begin + 1);
+}
+
+}  // namespace
+
+void read_again(const Framework& framework, const ServerAddress& server, const std::stop_token& stop,
+                Reading& reading) {
+  diag::Diagnostics ignored;  // the first reading has said what does not answer
+  Reading later = take_reading(framework, server, stop, ignored);
+  if (!later.counters.empty()) reading.counters = std::move(later.counters);
+  if (later.statistics.empty()) return;
+  reading.statistics = framework.endpoints.drained ? joined(reading.statistics, later.statistics) : later.statistics;
+}
+
+bool is_complete(const Framework& framework, const Reading& before, const Reading& after, const ServedTokens& served) {
+  const ReadBack read_back = counted_between(framework, before, after);
+  const SpecCounters& counted = read_back.counted;
+  if (!read_back.problem.empty()) return true;
+  if (counted.drafts.value_or(0) > 0 && counted.accepted &&
+      *counted.drafts + *counted.accepted < served.tokens - served.requests)
+    return false;
+  return !counted.generation_tokens || *counted.generation_tokens >= served.tokens;
+}
+
 ReadBack counted_between(const Framework& framework, const Reading& before, const Reading& after) {
   ReadBack read_back;
   diag::Diagnostics diagnostics;

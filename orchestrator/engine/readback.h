@@ -26,6 +26,18 @@ struct Reading {
 Reading take_reading(const Framework& framework, const ServerAddress& server, const std::stop_token& stop,
                      diag::Diagnostics& diagnostics);
 
+// Another reading of the same end. What a drained endpoint gave before is kept in front.
+void read_again(const Framework& framework, const ServerAddress& server, const std::stop_token& stop, Reading& reading);
+
+// What was received of the engine in the window.
+struct ServedTokens {
+  int64_t requests = 0;
+  int64_t tokens = 0;
+};
+// False if the engine has counted less than was received of it. True for one that does not count, and where the counts
+// mean nothing.
+bool is_complete(const Framework& framework, const Reading& before, const Reading& after, const ServedTokens& served);
+
 struct ReadBack {
   SpecCounters counted;                    // between the readings, over all engines of the server
   std::optional<double> mean_since_start;  // a mean that cannot be cut to the window: warm-up is in it

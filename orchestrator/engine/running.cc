@@ -133,6 +133,8 @@ diag::Result<RunningEngine> RunningEngine::start(const Launch& launch, std::chro
   if (!process) return diag::fail(std::move(process).error());
   RunningEngine engine(std::move(*process), std::move(mark), launch, std::move(digest));
   if (auto ready = engine.wait_until_ready(launch, limit, stop); !ready) return diag::fail(std::move(ready).error());
+  engine.first_process_ = engine.pid();
+  if (launch.container) engine.first_process_ = engine::first_process(*launch.container).value_or(engine.pid());
   return engine;
 }
 

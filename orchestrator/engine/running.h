@@ -27,6 +27,8 @@ class RunningEngine {
 
   const std::string& base_url() const { return base_url_; }
   pid_t pid() const { return process_.pid(); }
+  // All of the engine's processes descend from it: in a container another one than that which was started here.
+  pid_t first_process() const { return first_process_; }
   // In the environment of every process that the engine starts; see exec/marked.h.
   const std::string& mark() const { return mark_; }
   // Null without one.
@@ -53,6 +55,7 @@ class RunningEngine {
   std::filesystem::path log_;
   std::string image_digest_;
   exec::Process process_;
+  pid_t first_process_ = -1;
   bool stopped_ = false;
 };
 

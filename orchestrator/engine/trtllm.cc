@@ -89,7 +89,11 @@ diag::Result<Launch> render(const LaunchRequest& request) {
 
 Framework trtllm_framework() {
   return {.name = "trtllm",
-          .endpoints = {.counters = "", .statistics = "/metrics", .version = "/version", .info = "/server_info"},
+          .endpoints = {.counters = "",
+                        .statistics = "/metrics",
+                        .version = "/version",
+                        .info = "/server_info",
+                        .drained = true},
           .uses_bundled_kernels = false,
           .draws_per_step = false,
           .takes_token_ids = true,

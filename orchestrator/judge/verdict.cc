@@ -205,7 +205,7 @@ std::string_view digest_of(std::string_view image) {
 
 Condition image(const Evidence& e) {
   constexpr RuleId kRule = rule::judge_image;
-  if (e.job.image.empty() || e.job.gpus == 0)
+  if (e.job.image.empty() || e.job.gpus == 0 || e.job.framework == "embedded")
     return not_applicable(kRule, "the engine runs from this build, without an image");
   if (!e.job.image_pinned)
     return failed(kRule, fmt::format("the entry's image {} is not pinned by digest", e.job.image));

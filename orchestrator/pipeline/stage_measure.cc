@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "orchestrator/diag/rules/exec.h"
@@ -37,6 +39,26 @@ void begin(const Line& line, const Server& server, Readings& readings) {
       engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
   readings.log_from = engine::log_size(line.folder.file(stage_file::kEngineLog));
   readings.begun = true;
+}
+
+// Engines count a request some time after its last token has left: the counters are read until they hold what was
+// received, for a moment.
+void read_at_end(const Line& line, const Server& server, const loadgen::Measurement& m, Readings& readings) {
+  constexpr std::chrono::milliseconds kBetween{100};
+  constexpr int kMost = 10;
+  engine::ServedTokens served;
+  for (const sample::Sample& s : m.samples) {
+    if (s.phase != sample::Phase::kMeasured) continue;
+    ++served.requests;
+    served.tokens += s.completion_tokens.value_or(0);
+  }
+  const engine::ServerAddress address{server.base_url, line.options.access};
+  readings.after = engine::take_reading(line.framework, address, line.stop, line.diagnostics);
+  for (int i = 0; i < kMost && !engine::is_complete(line.framework, readings.before, readings.after, served); ++i) {
+    if (line.stop.stop_requested()) return;
+    std::this_thread::sleep_for(kBetween);
+    engine::read_again(line.framework, address, line.stop, readings.after);
+  }
 }
 
 diag::Result<diag::Done> keep(const RunFolder& folder, const Readings& readings) {
@@ -149,8 +171,7 @@ diag::Result<json> put_load(const Line& line, Server& server, const loadgen::Loa
     return diag::fail(std::move(*reason));
   }
   readings.log_to = engine::log_size(line.folder.file(stage_file::kEngineLog));
-  readings.after =
-      engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
+  read_at_end(line, server, *measured, readings);
   if (auto reason = ended_early(readings, server)) {
     watch.fail(reason->message);
     return diag::fail(std::move(*reason));
@@ -172,6 +193,16 @@ diag::Result<json> probe_and_load(const Line& line, Server& server, const Weight
   auto measurement = put_load(line, server, *spec);
   if (measurement) (*measurement)["load"] = load_document(line.options, *spec);
   return measurement;
+}
+
+// What the bundled engine says of its steps once the load is over joins what it said of itself at launch.
+diag::Result<diag::Done> note_steps(const Line& line, Server& server) {
+  json& info = server.document["server_info"];
+  if (!info.is_object() || !info.contains("steps")) return diag::Done{};
+  const json now = engine::server_info(server.base_url, line.stop);
+  if (!now.is_object() || !now.contains("steps")) return diag::Done{};
+  info["steps"] = now["steps"];
+  return line.folder.write(stage_file::kEngine, server.document);
 }
 
 diag::Result<Measured> from_folder(const Line& line, json measurement) {
@@ -206,8 +237,9 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
   line.progress.end(Stage::kLaunch,
                     fmt::format("{} serves {} at {}", line.framework.name, line.job.model, server->base_url));
 
-  if (server->engine) power.start(server->engine->pid());
+  if (server->engine) power.start(server->engine->first_process());
   auto measurement = probe_and_load(line, *server, weights);
+  if (auto noted = note_steps(line, *server); !noted) return diag::fail(std::move(noted).error());
   auto telemetry = power.finish(line.folder.path());
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());

@@ -243,6 +243,26 @@ TEST_CASE("fault matrix: an engine in a container is started by its image and st
   CHECK(found.result["engine"]["image_digest"] == kDigest);
 }
 
+TEST_CASE("fault matrix: processes inside the container are the engine's, not strangers on its GPU") {
+  const EnvironmentVariable digest("DOUBLE_DIGEST", kDigest);
+  const EnvironmentVariable step("DOUBLE_STEP_MS", "25");  // 1.2 s: processes are listed once a second
+  const FakeDriver driver({.gpus = 1, .processes = 0});
+  const auto list_container = [&](Stage stage) {
+    if (stage != Stage::kMeasure) return;
+    const fs::path file = fs::directory_iterator(rows().folder() / "containers")->path();
+    const auto pid = static_cast<unsigned>(std::stoul(base::read_file(file).value()));
+    driver.set({.gpus = 1, .processes = 1, .first_pid = pid});
+  };
+  const RowResult found = rows().run({.framework = "vllm",
+                                      .change =
+                                          [](plan::Job& job, pipeline::RunOptions& options, pipeline::Locations& at) {
+                                            use_container(job, options, at);
+                                            FakeDriver::use(job, options, at);
+                                          },
+                                      .on_stage = list_container});
+  check_row({Mishap::kNone, 0, "", ""}, found);
+}
+
 TEST_CASE("fault matrix: an image that the runtime cannot get is said before anything is started") {
   const EnvironmentVariable digest("DOUBLE_DIGEST", std::nullopt);
   const RowResult found = rows().run({.framework = "sglang", .change = use_container});

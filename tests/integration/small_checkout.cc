@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "orchestrator/base/file.h"
@@ -57,7 +58,13 @@ void SmallCheckout::append(const std::string& file, const std::string& text) con
 
 exec::CommandSpec SmallCheckout::command(std::vector<std::string> arguments) const {
   std::vector<std::string> argv = {SWEEPCTL_PROGRAMS "/sweepctl"};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  // The same on hosts with GPUs.
+  const auto is_embedded = [](const std::string& argument) { return argument.starts_with("embedded-"); };
+  if (arguments.front() == "run" && std::any_of(arguments.begin(), arguments.end(), is_embedded))
+    argv.insert(argv.end(), {"run", "--device", "cpu"});
+  else
+    argv.push_back(arguments.front());
+  argv.insert(argv.end(), arguments.begin() + 1, arguments.end());
   argv.insert(argv.end(), {"--root", root().string()});
   return {.argv = std::move(argv),
           .environment = {{"SWEEPCTL_CACHE", SWEEPCTL_TEST_CACHE},

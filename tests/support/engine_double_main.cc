@@ -5,7 +5,7 @@
 //   DOUBLE_FIRST_MEASURED  number of the first measured completion
 //   DOUBLE_LAST_MEASURED   and of the last
 //   DOUBLE_STEP_MS         that each verification step takes; unset: none
-//   DOUBLE_FOLDER          of the docker double: one file a container
+//   DOUBLE_FOLDER          of the docker double: one file a container, with the pid of its first process
 //   DOUBLE_DIGEST          that it tells of every image; unset: it knows none
 #include <fmt/format.h>
 #include <pthread.h>
@@ -111,7 +111,6 @@ int docker_run(const Arguments& arguments, const char* self) {
   while (image < arguments.size() && arguments[image] != "--entrypoint") ++image;
   image += 2;
   if (name.empty() || image >= arguments.size()) return kUsageError;
-  if (!base::write_file_atomic(container_file(name), "")) return EXIT_FAILURE;
   const pid_t container = ::fork();
   if (container == 0) {
     ::setsid();
@@ -125,6 +124,7 @@ int docker_run(const Arguments& arguments, const char* self) {
     ::execv(self, argv.data());
     ::_exit(kUsageError);
   }
+  if (!base::write_file_atomic(container_file(name), fmt::format("{}\n", container))) return EXIT_FAILURE;
   int status = 0;
   ::waitpid(container, &status, 0);
   end_container(name);
@@ -138,6 +138,11 @@ int docker(const Arguments& arguments, const char* self) {
   if (verb == "rm") {
     std::error_code ignored;
     fs::remove(container_file(arguments.back()), ignored);
+  }
+  if (verb == "inspect") {
+    const auto pid = base::read_file(container_file(arguments.back()));
+    if (!pid) return EXIT_FAILURE;
+    fmt::print("{}", *pid);
   }
   if (verb == "image") {
     const std::string digest = variable("DOUBLE_DIGEST");

@@ -49,6 +49,17 @@ TEST_CASE("container: docker runs the engine's own command, with model, run fold
   CHECK(contained(job(), "docker").value().container->name == name);
 }
 
+TEST_CASE("container: a snapshot of a hub's cache is mounted with the blobs that it links to") {
+  const auto launch = engine::in_container({.command = {.argv = {"vllm"}}},
+                                           {.job = job(),
+                                            .model_folder = "/hub/models--a--b/snapshots/0123",
+                                            .kernel_library = {},
+                                            .program_folder = {},
+                                            .run_folder = "/runs/r"},
+                                           "docker");
+  CHECK(has(launch->command.argv, {"--volume", "/hub/models--a--b:/hub/models--a--b:ro"}));
+}
+
 TEST_CASE("container: values of variables are passed on, not written on the command line") {
   for (const char* runtime : {"docker", "podman", "enroot"}) {
     const auto launch = contained(job(), runtime).value();

@@ -1,10 +1,12 @@
 #include "orchestrator/engine/readback.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/temp_dir.h"
 #include "tests/support/catch.h"
+#include "tests/support/http_server.h"
 
 using namespace sweep;
 using engine::Reading;
@@ -134,4 +136,35 @@ TEST_CASE("read-back: the log of the window survives its file") {
   CHECK(again.log.error_lines.first[0].text == "CUDA error");
   CHECK_FALSE(engine::window_log_from_json({{"windows", "x"}}).has_value());
   CHECK(contains(engine::read_window_log(sglang, folder.path() / "absent", {}).problem, "cannot open"));
+}
+
+TEST_CASE("read-back: counts that lack what was received are not complete, and a drained list is read on") {
+  const engine::Framework& trtllm = *engine::find_framework("trtllm");
+  const auto record = [](int iter) {
+    return nlohmann::json{
+        {"iter", iter},
+        {"specDecodingStats", {{"numDraftTokens", 70}, {"numAcceptedTokens", 47}, {"numRequestsWithDraftTokens", 10}}}};
+  };
+  std::string answer = nlohmann::json::array({record(3)}).dump();
+  const test::HttpServer server([&](const test::HttpRequest&, test::Reply& reply) {
+    reply.whole(200, "application/json", std::exchange(answer, "[]"));
+  });
+  const Reading before{.counters = {}, .statistics = "[]"};
+  Reading after{.counters = {}, .statistics = nlohmann::json::array({record(2)}).dump()};
+  const engine::ServedTokens served{.requests = 2, .tokens = 110};  // more than one record explains
+  CHECK_FALSE(engine::is_complete(trtllm, before, after, served));
+  engine::read_again(trtllm, {server.url()}, {}, after);
+  CHECK(engine::is_complete(trtllm, before, after, served));
+  engine::read_again(trtllm, {server.url()}, {}, after);  // nothing more to take
+  CHECK(*engine::counted_between(trtllm, before, after).counted.drafts == 20);
+}
+
+TEST_CASE("read-back: generated tokens must be counted up to the last one received") {
+  const engine::Framework& sglang = *engine::find_framework("sglang");
+  const auto page = [](int tokens) {
+    return Reading{.counters = "sglang:generation_tokens_total " + std::to_string(tokens) + "\n", .statistics = {}};
+  };
+  CHECK_FALSE(engine::is_complete(sglang, page(100), page(355), {.requests = 1, .tokens = 256}));
+  CHECK(engine::is_complete(sglang, page(100), page(356), {.requests = 1, .tokens = 256}));
+  CHECK(engine::is_complete(sglang, {}, {}, {.requests = 1, .tokens = 256}));
 }
