@@ -55,7 +55,7 @@ class WarpgroupWorker {
       float scores[4 * kTiles];
       score(slot_of(own), scores);
       if (valid != 0) spread_nan(slot_of(own), scores);
-      const bool spread = prepare_scales(first, here);
+      prepare_scales(first, here);
       softmax_.start(scores, valid, [&](int n, const float2& by) {
 #pragma unroll
         for (int set = 0; set < kSets; ++set) {
@@ -67,7 +67,9 @@ class WarpgroupWorker {
         }
       });
       // Between the team's barriers: slower warps may have read the flag of the tile before until the first.
-      if (lane_ == 0) write(shared_ + Layout::kSpread + 4 * warp_, spread ? 1U : 0U);
+      if (lane_ == 0) {
+        write(shared_ + Layout::kSpread + 4 * warp_, read<uint32_t>(shared_ + Layout::kNextSpread + 4 * warp_));
+      }
       softmax_.finish(scores);
       if (!kMixedSet || Layout::kTeams == 2 || first_set() == 0) {
         accumulate<false>(first, here, scores);
@@ -309,7 +311,7 @@ class WarpgroupWorker {
   // The scales of this warp's chunks over the chunk's units as F16, and the units, into shared memory. True if any so
   // far were too far apart for that. The lanes share the tile's groups and its chunks: each has the four tokens of
   // thread c of a group.
-  __device__ __forceinline__ bool prepare_scales(int first, int here) {
+  __device__ __forceinline__ void prepare_scales(int first, int here) {
     const int group = (lane_ >> 2) % Layout::kGroups;
     const int mine = (lane_ >> 2) / Layout::kGroups;  // which of the warp's chunks
     const int chunk = rank_ + 4 * mine;
@@ -343,7 +345,7 @@ class WarpgroupWorker {
     const float by = power_of_two(min(max(static_cast<int32_t>(kScaleBits) - units, -126), 127));
     write(value_scales(chunk, group),
           uint2{pack_f16x2(value[0] * by, value[1] * by), pack_f16x2(value[2] * by, value[3] * by)});
-    return spread;
+    if (lane_ == 0) write(shared_ + Layout::kNextSpread + 4 * warp_, spread ? 1U : 0U);
   }
 
   // Of thread c's four tokens.
