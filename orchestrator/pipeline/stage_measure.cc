@@ -199,7 +199,8 @@ diag::Result<json> probe_and_load(const Line& line, Server& server, const Weight
 diag::Result<diag::Done> note_steps(const Line& line, Server& server) {
   json& info = server.document["server_info"];
   if (!info.is_object() || !info.contains("steps")) return diag::Done{};
-  const json now = engine::server_info(server.base_url, line.stop);
+  const engine::ServerAddress address{server.base_url, line.options.access};
+  const json now = engine::describe(line.framework, address, std::nullopt, line.stop)["server_info"];
   if (!now.is_object() || !now.contains("steps")) return diag::Done{};
   info["steps"] = now["steps"];
   return line.folder.write(stage_file::kEngine, server.document);
