@@ -69,6 +69,17 @@ std::string power_text(const nlohmann::json& result) {
   return text;
 }
 
+std::string step_text(const nlohmann::json& result) {
+  const auto step = number_at(result, "engine/server_info/steps/verify_step_us");
+  if (!step) return {};
+  constexpr double kPercent = 100;
+  std::string text =
+      fmt::format("{} us on the device for {} layers", figure(step, 1), text_at(result, "engine/server_info/layers"));
+  if (const auto share = number_at(result, "engine/server_info/steps/attention_share"))
+    text += fmt::format(", {:.1f} % of it attention", *share * kPercent);
+  return text;
+}
+
 std::string weights_text(const nlohmann::json& result) {
   const auto hashed = number_at(result, "weights/bytes");
   const double cached = number_at(result, "weights/bytes_cached").value_or(0);

@@ -90,6 +90,8 @@ std::string facts(const json& r) {
   out += fmt::format("| Output throughput | {} tokens/s over {} s |\n",
                      figure(number_at(r, "throughput/output_tokens_per_second"), 1),
                      figure(number_at(r, "throughput/window_seconds"), 2));
+  if (const std::string step = step_text(r); !step.empty())
+    out += fmt::format("| Verification step | {} |\n", escaped(step));
   out += fmt::format("| Weights | {} |\n", escaped(weights_text(r)));
   out += fmt::format("| Kernels | {}-{}, SHA-256 `{}`, gate {} ({} cells) |\n", cell(r, "kernels/arch"),
                      cell(r, "kernels/content_id"), cell(r, "kernels/library_sha256"), cell(r, "kernels/gate/verdict"),

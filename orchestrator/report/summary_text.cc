@@ -83,6 +83,7 @@ std::string summary_text(const json& r, bool colour) {
       text_at(r, "workload/failed_requests"), text_at(r, "workload/warmup_requests"));
   out += acceptance_line(r);
   out += throughput_line(r);
+  if (const std::string step = step_text(r); !step.empty()) out += fmt::format("  verification step      {}\n", step);
   if (flag_at(r, "power/measured")) out += fmt::format("  power                  {}\n", power_text(r));
   out += fmt::format("  weights                {}\n", weights_text(r));
   out += fmt::format("  kernels                {}-{}, gate {} ({} cells)\n\n", text_at(r, "kernels/arch"),

@@ -53,6 +53,16 @@ TEST_CASE("report: the result holds the documented top-level keys") {
   for (const char* key : {"ttft", "tpot", "itl", "e2el"}) CHECK(result["latency_ms"].contains(key));
 }
 
+TEST_CASE("report: the device time of a verification step is shown where the engine tells it") {
+  json result = document(research_job(), {});
+  CHECK(!contains(report::summary_text(result, false), "verification step "));
+  result["engine"] = {
+      {"server_info", {{"layers", 4}, {"steps", {{"verify_step_us", 386.28}, {"attention_share", 0.0789}}}}}};
+  const std::string expected = "386.3 us on the device for 4 layers, 7.9 % of it attention";
+  CHECK(contains(report::summary_text(result, false), "verification step      " + expected));
+  CHECK(contains(report::summary_markdown(result), "| Verification step | " + expected));
+}
+
 TEST_CASE("report: what was not measured is null, never zero") {
   const json result = document(research_job(), {});
   CHECK(result["latency_ms"]["ttft"]["mean"].is_null());

@@ -11,9 +11,7 @@ constexpr int kOutputs = 16;  // of a block
 constexpr int kRows = 8;      // of a tile
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kChunk = 32;  // inputs that a warp takes at once: 8 for each of four threads, 16 bytes
-// Chunks of a batch: two batches fit into the registers.
-template <int kTiles>
-constexpr int kAhead = kTiles == 1 ? 4 : 2;
+constexpr int kAhead = 4;   // chunks that are loaded before the first is used
 
 __device__ uint4 load_weights(const Bf16* from) {
   uint4 value;
@@ -114,18 +112,10 @@ struct Queried {
   }
 };
 
-// Chunks on their way: those of the next batch are loaded while one is used.
-template <int kTiles>
-struct Batch {
-  uint4 upper[kAhead<kTiles>];
-  uint4 lower[kAhead<kTiles>];
-  uint4 rows[kAhead<kTiles>][kTiles];
-};
-
 // A block computes 16 outputs of a group for all rows; its warps share the inputs chunk by chunk. Within a chunk thread
 // t of a row's four has inputs 8t to 8t + 7: any order serves, as long as weights and rows have the same.
 template <int kTiles, class Before, class After>
-__global__ void __launch_bounds__(kThreads, 2) skinny_kernel(Product a, Before before, After after) {
+__global__ void __launch_bounds__(kThreads) skinny_kernel(Product a, Before before, After after) {
   __shared__ float partial[kWarps][kOutputs][kTiles * kRows + 1];
   const int warp = threadIdx.x / kWarp;
   const int quad = threadIdx.x % kWarp / 4;
@@ -143,57 +133,40 @@ __global__ void __launch_bounds__(kThreads, 2) skinny_kernel(Product a, Before b
   }
   float sum[kTiles][4] = {};
   const int chunks = static_cast<int>(a.inputs) / kChunk;
-  const auto place_of = [&](int begin, int i) { return min(begin + i * kWarps, chunks - 1) * kChunk; };
-  const auto load = [&](Batch<kTiles>& batch, int begin) {
+  uint4 high[kAhead];
+  uint4 low[kAhead];
+  const auto load = [&](int begin) {
 #pragma unroll
-    for (int i = 0; i < kAhead<kTiles>; ++i) {
-      batch.upper[i] = load_weights(upper + place_of(begin, i));
-      batch.lower[i] = load_weights(lower + place_of(begin, i));
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = min(begin + i * kWarps, chunks - 1) * kChunk;
+      high[i] = load_weights(upper + at);
+      low[i] = load_weights(lower + at);
     }
   };
-  const auto load_rows = [&](Batch<kTiles>& batch, int begin) {
+  load(warp);  // nobody writes weights
+  wait_for_predecessor();
+  for (int begin = warp; begin < chunks; begin += kWarps * kAhead) {
+    if (begin != warp) load(begin);
+    uint4 value[kAhead][kTiles];
 #pragma unroll
-    for (int i = 0; i < kAhead<kTiles>; ++i) {
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = min(begin + i * kWarps, chunks - 1) * kChunk;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        batch.rows[i][tile] = *reinterpret_cast<const uint4*>(row[tile] + place_of(begin, i));
+        value[i][tile] = *reinterpret_cast<const uint4*>(row[tile] + at);
+        before.change(value[i][tile], min(tile * kRows + quad, rows - 1), at + 8 * pair);
       }
     }
-  };
-  const auto use = [&](Batch<kTiles>& batch, int begin) {
 #pragma unroll
-    for (int i = 0; i < kAhead<kTiles>; ++i) {
+    for (int i = 0; i < kAhead; ++i) {
       if (begin + i * kWarps >= chunks) break;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        uint4& v = batch.rows[i][tile];
-        before.change(v, min(tile * kRows + quad, rows - 1), place_of(begin, i) + 8 * pair);
-        const uint4& high = batch.upper[i];
-        const uint4& low = batch.lower[i];
-        multiply_tile(sum[tile], {high.x, low.x, high.y, low.y}, {v.x, v.y});
-        multiply_tile(sum[tile], {high.z, low.z, high.w, low.w}, {v.z, v.w});
+        const uint4& v = value[i][tile];
+        multiply_tile(sum[tile], {high[i].x, low[i].x, high[i].y, low[i].y}, {v.x, v.y});
+        multiply_tile(sum[tile], {high[i].z, low[i].z, high[i].w, low[i].w}, {v.z, v.w});
       }
     }
-  };
-  constexpr int kStep = kWarps * kAhead<kTiles>;
-  Batch<kTiles> even;
-  Batch<kTiles> odd;
-  load(even, warp);  // nobody writes weights
-  wait_for_predecessor();
-  load_rows(even, warp);
-  for (int begin = warp; begin < chunks; begin += 2 * kStep) {
-    const bool goes_on = begin + kStep < chunks;
-    if (goes_on) {
-      load(odd, begin + kStep);
-      load_rows(odd, begin + kStep);
-    }
-    use(even, begin);
-    if (!goes_on) break;
-    if (begin + 2 * kStep < chunks) {
-      load(even, begin + 2 * kStep);
-      load_rows(even, begin + 2 * kStep);
-    }
-    use(odd, begin + kStep);
   }
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
