@@ -35,6 +35,8 @@ Kernels kernels_v41();
 Kernels kernels_v41_fp4();
 Kernels kernels_dense576();
 Kernels kernels_dense512();
+Kernels kernels_dense576_sm90();  // none but on sm_90a; pages as box_tokens() (tensor_map.h) demands
+Kernels kernels_dense512_sm90();
 
 // Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens).
 cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream);

@@ -1,0 +1,58 @@
+#include "kernels/cuda/dense_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace flashmla::cuda {
+namespace {
+
+// A rough model of one block, fitted to an H200 (PERF.md), in microseconds.
+constexpr double kStart = 4.0;
+constexpr double kTilePerRow = 0.022;  // a tile of 64 tokens, of tensor cores and softmax
+constexpr double kTileAlone = 0.8;
+constexpr double kTileRead = 2.1;  // where all multiprocessors read
+constexpr double kMerge = 1.0;
+constexpr double kPerSplit = 0.05;
+constexpr double kCombine = 2.0;
+constexpr double kPerPart = 0.08;
+constexpr int32_t kMaxParts = 64;
+
+constexpr int64_t divide_up(int64_t number, int64_t by) {
+  return (number + by - 1) / by;
+}
+
+}  // namespace
+
+Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
+                     int32_t padded_heads) {
+  size_t index = 0;
+  while (index + 1 < kernels.size() && kernels[index].heads < work.heads) ++index;
+  const Kernel& kernel = kernels[index];
+  const Occupancy& occupancy = occupancies[index];
+  const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
+  const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kernel.tile_tokens), 1);
+  Plan plan{&kernel, {work.rows, static_cast<int32_t>(divide_up(padded_heads, kernel.heads)), 1, 1}, 0};
+  double best = std::numeric_limits<double>::infinity();
+  for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
+    const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
+    if (at_once == 0 || splits > tiles) continue;
+    for (int32_t parts = 1; parts <= kMaxParts && int64_t{splits} * parts <= tiles; parts *= 2) {
+      const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
+      const auto busy = static_cast<double>(std::min(rows * parts, at_once) * splits);
+      const double tile =
+          std::max(kTileAlone + kTilePerRow * kernel.heads, kTileRead * busy / occupancy.multiprocessors);
+      const double time = waves * (kStart + tile * static_cast<double>(divide_up(tiles, int64_t{splits} * parts)) +
+                                   (splits > 1 ? kMerge + kPerSplit * splits : 0)) +
+                          (parts > 1 ? kCombine + kPerPart * parts : 0);
+      if (time < best) {
+        best = time;
+        plan.grid.splits = splits;
+        plan.grid.parts = parts;
+      }
+    }
+  }
+  if (plan.grid.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, plan.grid.parts);
+  return plan;
+}
+
+}  // namespace flashmla::cuda

@@ -1,0 +1,190 @@
+// The PTX of dense decode on sm_90a: tensor copies, the barriers they report to, and products of warpgroups.
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/cuda/ptx.cuh"
+
+namespace flashmla::cuda {
+
+// --- barriers --------------------------------------------------------------------------------------------------------
+
+// Counts one arrival; what this thread wrote before is visible to whoever waits.
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Waits for the end of the phase of this parity; true at once for parity 1 of a barrier that nobody has used yet.
+__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred done;\n\t"
+      "wait:\n\t"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
+      "@done bra finished;\n\t"
+      "bra wait;\n\t"
+      "finished:\n\t"
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Arrives at a barrier of `threads` threads without waiting for the others.
+__device__ __forceinline__ void named_barrier_arrive(uint32_t id, uint32_t threads) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// A barrier among `threads` threads; true if `mine` is for any of them.
+__device__ __forceinline__ bool named_barrier_or(uint32_t id, uint32_t threads, bool mine) {
+  uint32_t any;
+  asm volatile(
+      "{\n\t"
+      ".reg .pred mine, any;\n\t"
+      "setp.ne.b32 mine, %3, 0;\n\t"
+      "barrier.cta.red.or.pred any, %1, %2, mine;\n\t"
+      "selp.b32 %0, 1, 0, any;\n\t"
+      "}"
+      : "=r"(any)
+      : "r"(id), "r"(threads), "r"(static_cast<uint32_t>(mine))
+      : "memory");
+  return any != 0;
+}
+
+// Makes this thread's stores to shared memory visible to tensor cores and copies, once a barrier has followed.
+__device__ __forceinline__ void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// --- registers -------------------------------------------------------------------------------------------------------
+
+// All warps of a warpgroup.
+template <int kRegisters>
+__device__ __forceinline__ void release_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// --- tensor copies ---------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Copies the box at {x, y, z} to shared memory and counts its bytes on `barrier`; what is outside the tensor becomes
+// zeros, which count too.
+__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, int32_t x, int32_t y, int32_t z,
+                                         uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
+          "r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+
+// --- shared memory ---------------------------------------------------------------------------------------------------
+
+// Stores four 8x8 tiles of 16-bit values transposed: lane i gives the address of a row of 16 bytes, that is of column
+// i % 8 of tile i / 8.
+__device__ __forceinline__ void store_matrices_transposed(uint32_t address, const uint32_t (&tiles)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(tiles[0]),
+               "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
+               : "memory");
+}
+
+// Loads from the shared memory of a block of the cluster (map_to_rank()).
+__device__ __forceinline__ float4 load_cluster_f4(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
+__device__ __forceinline__ float2 load_cluster_f2(uint32_t address) {
+  float2 v;
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
+  return v;
+}
+
+// --- products of a warpgroup -----------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Waits until at most the latest `kPending` committed groups are still being computed.
+template <int kPending>
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// Describes an operand in shared memory whose rows are 128 bytes (64 elements of BF16) with the swizzle of 128 bytes,
+// 8 rows after 8 rows; the same for either operand and for a transposed one. Aligned to 1024 bytes but for steps along
+// the row: 2 more for 16 elements further (32 bytes), 128 for 16 rows.
+__device__ __forceinline__ uint64_t operand(uint32_t address) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+  constexpr uint64_t kEightRows = uint64_t{1024 / 16} << 32;
+  constexpr uint64_t kUnused = uint64_t{1} << 16;
+  return kSwizzle128 | kEightRows | kUnused | (address >> 4);
+}
+
+// d = a b, added to d if `adds`; a: 64 x 16, b: 16 x N, of BF16; d: 64 x N of FP32, [N / 8][row / 8 % 2][column % 2] of
+// rows 16 warp + lane / 4 (+ 8) and columns 8 n + 2 (lane % 4) (+ 1). kTransposedA: rows in memory are columns of a.
+// The caller's registers are not to be touched before wgmma_wait().
+template <bool kTransposedA>
+__device__ __forceinline__ void wgmma(float (&d)[8], uint64_t a, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred adds;\n\t"
+      "setp.ne.b32 adds, %10, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7}, "
+      "%8, %9, adds, 1, 1, %11, 0;\n\t"
+      "}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+      : "l"(a), "l"(b), "r"(static_cast<int32_t>(adds)), "n"(kTransposedA ? 1 : 0));
+}
+
+template <bool kTransposedA>
+__device__ __forceinline__ void wgmma(float (&d)[16], uint64_t a, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred adds;\n\t"
+      "setp.ne.b32 adds, %18, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+      "%16, %17, adds, 1, 1, %19, 0;\n\t"
+      "}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+      : "l"(a), "l"(b), "r"(static_cast<int32_t>(adds)), "n"(kTransposedA ? 1 : 0));
+}
+
+template <bool kTransposedA>
+__device__ __forceinline__ void wgmma(float (&d)[32], uint64_t a, uint64_t b, bool adds) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred adds;\n\t"
+      "setp.ne.b32 adds, %34, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+      "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, adds, 1, 1, %35, 0;\n\t"
+      "}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
+        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "l"(a), "l"(b), "r"(static_cast<int32_t>(adds)), "n"(kTransposedA ? 1 : 0));
+}
+
+}  // namespace flashmla::cuda
