@@ -14,7 +14,6 @@
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/dense_plan.h"
 #include "kernels/cuda/plan.h"
-#include "kernels/cuda/tensor_map.h"
 
 namespace flashmla::cuda {
 namespace {

@@ -7,75 +7,85 @@
 
 namespace flashmla::cuda::dense {
 
-// Tensor map of the pages {dimension, token, page} and its box of 64 dimensions x `box_tokens`.
+// The pages of a call and how its blocks divide them. What a block needs first lies next to each other, for a block's
+// first look at each part of its arguments takes half a microsecond.
 struct Pages {
-  CUtensorMap map;
-  int32_t box_tokens;  // 64, 32 or 16; divides the page size
+  CUtensorMap map;  // {dimension of a chunk, token, chunk, page}, boxes of box_tokens and the chunks of a slot
+  const int32_t* lengths;
+  const int32_t* table;
+  int64_t table_stride;
+  int64_t count;        // of the pool
+  int32_t most_tokens;  // of a request
+  int32_t box_tokens;   // 64, 32 or 16; divides the page size
+  int32_t box_chunks;   // those of a slot where a box has all tokens of a tile, else 1
+  int32_t table_pages;  // of a request
+  int32_t heads_per_row;
+  Divisor page_size;
+  Divisor row_blocks;  // blocks that share a request's rows
+  Divisor splits, parts, shards;
 };
 
-// The warp that copies: brings in chunk after chunk of tile after tile, as far ahead as there are free slots.
+// The block's barriers; a warp.
+template <typename Layout>
+__device__ __forceinline__ void init_barriers(uint32_t shared, int lane) {
+  static_assert(Layout::kSlotCount <= 32);
+  if (lane < Layout::kSlotCount) {
+    barrier_init_unfenced(shared + Layout::kFull + 8 * lane, 1);
+    barrier_init_unfenced(shared + Layout::kEmpty + 8 * lane, 4);
+  }
+  if (lane < Layout::kBuffers) {
+    barrier_init_unfenced(shared + Layout::kWeightsFull + 8 * lane, 4);
+    barrier_init_unfenced(shared + Layout::kWeightsEmpty + 8 * lane, 4 * Layout::kValueGroups);
+  }
+  barrier_init_fence();
+  __syncwarp();
+}
+
+// The warp that copies: brings in slot after slot of tile after tile, as far ahead as there are free ones.
 template <int kRows, int kChunks>
 class Copier {
  public:
   using Layout = dense::Layout<kRows, kChunks>;
 
-  __device__ __forceinline__ Copier(const DecodeArguments& a, const Pages& pages, const Work& work, uint32_t shared,
-                                    int lane)
-      : a_(a), pages_(pages), work_(work), shared_(shared), lane_(lane) {}
-
-  static __device__ __forceinline__ void init_barriers(uint32_t shared) {
-    for (int i = 0; i < Layout::kSlotCount; ++i) {
-      barrier_init(shared + Layout::kFull + 8 * i, 1);
-      barrier_init(shared + Layout::kEmpty + 8 * i, 4);
-    }
-    for (int i = 0; i < Layout::kBuffers; ++i) {
-      barrier_init(shared + Layout::kWeightsFull + 8 * i, 4);
-      barrier_init(shared + Layout::kWeightsEmpty + 8 * i, 4 * Layout::kValueGroups);
-    }
-    fence_proxy_async();
-  }
+  __device__ __forceinline__ Copier(const Pages& pages, const Task& task, uint32_t shared, int lane)
+      : pages_(pages), task_(task), shared_(shared), lane_(lane), next_(load_page(0)) {}
 
   __device__ __forceinline__ void run() {
-    const int boxes = kTileTokens / pages_.box_tokens;  // of a tile: 1, 2 or 4
+    const int boxes = kTileTokens / pages_.box_tokens;  // of a slot: 1, 2 or 4
     const int batch = 32 / boxes;                       // tiles whose page numbers the lanes hold
+    const int box_shift = 31 - __clz(pages_.box_tokens);
     RingPlace<Layout::kSlotCount> place;
-    int32_t next = load_page(0);
     int32_t page = -1;
 #pragma unroll 1
-    for (int32_t tile = 0; tile < work_.tiles; ++tile) {
+    for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       const int index = tile % batch * boxes;
       if (index == 0) {
-        page = next;
-        next = load_page((tile + batch) * boxes);
+        page = next_;
+        next_ = load_page((tile + batch) * boxes);
       }
-      const int32_t position = (work_.first_tile + tile) * kTileTokens;
-      int32_t number[4], offset[4];
-      uint32_t missing = 0;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        number[i] = __shfl_sync(~0U, page, index + i & 31);
-        const int32_t first = position + i * pages_.box_tokens;
-        offset[i] = first - quotient(first, a_.main.pool.page_size) * a_.main.pool.page_size.divisor;
-        if (i < boxes && number[i] < 0) {
-          missing |= ((1U << pages_.box_tokens / 8) - 1) << i * pages_.box_tokens / 8;
-        }
-      }
+      // Lane i has box i of the tile.
+      const int32_t number = __shfl_sync(~0U, page, (index + lane_) & 31);
+      const int32_t first = (task_.first_tile + tile) * kTileTokens + lane_ * pages_.box_tokens;
+      const auto offset =
+          static_cast<int32_t>(first - quotient(first, pages_.page_size) * pages_.page_size.divisor);
+      // Bit i: tokens 8i.. have no page.
+      const int32_t eighth = __shfl_sync(~0U, number, 8 * lane_ >> box_shift);
+      const uint32_t missing = __ballot_sync(~0U, lane_ < kTileTokens / 8 && eighth < 0);
 #pragma unroll 1
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
+      for (int chunk = 0; chunk < kChunks; chunk += Layout::kSlotChunks) {
         barrier_wait(shared_ + Layout::kEmpty + 8 * place.index, place.parity ^ 1);
+        const uint32_t full = shared_ + Layout::kFull + 8 * place.index;
         if (lane_ == 0) {
-          const uint32_t full = shared_ + Layout::kFull + 8 * place.index;
-          const uint32_t slot = shared_ + Layout::kSlots + kSlotBytes * place.index;
-          if (chunk == 0) {
-            asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared_ + Layout::kMissing + 4 * place.index), "r"(missing)
-                         : "memory");
-          }
-          barrier_arrive_expect(full, kSlotBytes);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            if (i < boxes) {
-              copy_box(slot + i * pages_.box_tokens * 128, &pages_.map, kChunkDims * chunk, offset[i], number[i], full);
-            }
+          if (chunk == 0) store_shared(shared_ + Layout::kMissing + 4 * place.index, missing);
+          if (tile == 0 && chunk == 0) TRACE(3);
+          barrier_arrive_expect(full, Layout::kSlotBytes);
+        }
+        __syncwarp();
+        if (lane_ < boxes) {
+          const uint32_t to = shared_ + Layout::kSlots + Layout::kSlotBytes * place.index +
+                              lane_ * pages_.box_tokens * 128;
+          for (int c = 0; c < Layout::kSlotChunks; c += pages_.box_chunks) {
+            copy_box(to + c * kChunkBytes, &pages_.map, offset, chunk + c, number, full);
           }
         }
         __syncwarp();
@@ -87,35 +97,33 @@ class Copier {
  private:
   // The page of this lane's box behind box `first` of the block; -1: there is none.
   __device__ __forceinline__ int32_t load_page(int32_t first) const {
-    const int32_t position = work_.first_tile * kTileTokens + (first + lane_) * pages_.box_tokens;
-    if (position >= work_.count) return -1;
-    const int32_t number =
-        a_.main.indices[work_.request * a_.main.batch_stride + quotient(position, a_.main.pool.page_size)];
-    const bool inside = number >= 0 && int64_t{number} * a_.main.pool.page_size.divisor < a_.main.pool.num_slots;
-    return inside ? number : -1;
+    const int32_t position = task_.first_tile * kTileTokens + (first + lane_) * pages_.box_tokens;
+    if (position >= task_.count) return -1;
+    const int32_t number = pages_.table[task_.request * pages_.table_stride + quotient(position, pages_.page_size)];
+    return number >= 0 && number < pages_.count ? number : -1;
   }
 
-  const DecodeArguments& a_;
   const Pages& pages_;
-  const Work& work_;
+  const Task& task_;
   const uint32_t shared_;
   const int lane_;
+  int32_t next_;  // the lane's page of the next batch
 };
 
 // Queries as they are, rows behind the last one zero; by all warps but the last.
 template <int kRows, int kChunks>
-__device__ __forceinline__ void load_queries(const DecodeArguments& a, const Work& work, uint8_t* shared, int thread) {
+__device__ __forceinline__ void load_queries(const DecodeArguments& a, const Task& task, uint8_t* shared, int thread) {
   using Layout = dense::Layout<kRows, kChunks>;
   constexpr int kPieces = 8 * kChunks;  // of 16 bytes, in a row
 #pragma unroll 4
   for (int i = thread; i < kRows * kPieces; i += Layout::kWorkers) {
     const int row = i / kPieces, piece = i % kPieces;
     uint4 v = {0, 0, 0, 0};
-    if (row < work.rows) {
-      const int32_t token = (work.first_row + row) / a.num_heads;
-      const int32_t head = work.first_row + row - token * a.num_heads;
+    if (row < task.rows) {
+      const int32_t token = (task.first_row + row) / a.num_heads;
+      const int32_t head = task.first_row + row - token * a.num_heads;
       const uint16_t* q =
-          a.q + work.request * a.q_stride.batch + token * a.q_stride.token + head * a.q_stride.head + 8 * piece;
+          a.q + task.request * a.q_stride.batch + token * a.q_stride.token + head * a.q_stride.head + 8 * piece;
       if (a.q_aligned) {
         v = __ldg(reinterpret_cast<const uint4*>(q));
       } else {
@@ -127,8 +135,8 @@ __device__ __forceinline__ void load_queries(const DecodeArguments& a, const Wor
   }
   // How many tokens each row sees.
   for (int row = thread; row < kRows; row += Layout::kWorkers) {
-    const int32_t token = min((work.first_row + row) / a.num_heads, a.s_q - 1);
-    write(shared + Layout::kVisible + 4 * row, work.count - (a.causal ? a.s_q - 1 - token : 0));
+    const int32_t token = min((task.first_row + row) / a.num_heads, a.s_q - 1);
+    write(shared + Layout::kVisible + 4 * row, task.count - (a.causal ? a.s_q - 1 - token : 0));
   }
   fence_proxy_async();
 }

@@ -7,56 +7,79 @@
 
 namespace flashmla::cuda::dense {
 
-__device__ __forceinline__ Destination destination(const DecodeArguments& a, const Work& work, int row) {
-  const int32_t token = (work.first_row + row) / a.num_heads;
-  const Head head = {true, token, work.first_row + row - token * a.num_heads};
-  return Destination::of<Dense576>(a, {work.request, 0, work.first_row, work.request, work.part}, head, row);
+__device__ __forceinline__ Destination destination(const DecodeArguments& a, const Task& task, int row) {
+  const int32_t index = task.first_row + row;
+  const int32_t token = index / a.num_heads;
+  const Head head = {true, token, index - token * a.num_heads};
+  Destination to{a.out + at(a.out_stride, task.request, head), a.lse + at(a.lse_stride, task.request, head), nullptr,
+                 nullptr, a.out_aligned};
+  if (a.parts.divisor > 1) {  // to `partial`
+    const int64_t place = (int64_t{task.request} * a.parts.divisor + task.part) * a.heads_per_row + index;
+    to.values = a.partial + place * kPartialDims;
+    to.summary = reinterpret_cast<float2*>(a.partial + int64_t{task.all_parts} * a.heads_per_row * kPartialDims) + place;
+  }
+  return to;
 }
 
 // All threads but those that copy, when every block's results and summaries are in its shared memory. Block `rank` has
 // the outputs of a part of the rows' dimensions; with one block alone all of them.
 template <int kRows, int kChunks>
-__device__ __forceinline__ void finish(const DecodeArguments& a, const Work& work, uint8_t* shared, int rank) {
+__device__ __forceinline__ void finish(const DecodeArguments& a, const Task& task, uint8_t* shared, int rank) {
   using Layout = dense::Layout<kRows, kChunks>;
   const int splits = static_cast<int>(a.splits.divisor);
   const uint32_t base = smem_address(shared);
-  // What each source's results are multiplied with.
+  // What each source's results are multiplied with. A half of a warp has a row, a lane a source.
+  static_assert(kMaxSplits == 16 && kRows % 2 == 0);
   uint8_t* shares = shared + Layout::kShares;
-  for (int i = threadIdx.x; i < kRows * splits; i += Layout::kWorkers) {
-    const int row = i % kRows;
-    float maximum = kNoMaximum;
-#pragma unroll 4
-    for (int s = 0; s < splits; ++s) {
-      maximum = fmaxf(maximum, load_cluster_f2(map_to_rank(base + Layout::kSummaries + 8 * row, s)).x);
+  uint8_t* totals = shared + Layout::kTotals;
+  const int source = static_cast<int>(threadIdx.x) % kMaxSplits;
+  for (int row = static_cast<int>(threadIdx.x) / kMaxSplits; row < kRows; row += Layout::kWorkers / kMaxSplits) {
+    float2 own = {kNoMaximum, 0};  // maximum, sum
+    if (source < splits) own = load_cluster_f2(map_to_rank(base + Layout::kSummaries + 8 * row, source));
+    float maximum = own.x;
+#pragma unroll
+    for (int lanes = 1; lanes < kMaxSplits; lanes *= 2) {
+      maximum = fmaxf(maximum, __shfl_xor_sync(~0U, maximum, lanes));
     }
-    float sum = 0;
-#pragma unroll 4
-    for (int s = 0; s < splits; ++s) {
-      const float2 part = load_cluster_f2(map_to_rank(base + Layout::kSummaries + 8 * row, s));
-      sum = fmaf(part.y, exp2_fast(part.x - maximum), sum);
-    }
-    const float own = load_cluster_f2(map_to_rank(base + Layout::kSummaries + 8 * row, i / kRows)).x;
-    write(shares + 4 * i, sum == 0 ? 0.0F : exp2_fast(own - maximum) / sum);
-    if (rank == 0 && i < work.rows) destination(a, work, row).store_sums(maximum, sum);
+    const float factor = exp2_fast(own.x - maximum);
+    float sum = own.y * factor;
+#pragma unroll
+    for (int lanes = 1; lanes < kMaxSplits; lanes *= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
+    write(shares + 4 * (kMaxSplits * row + source), sum == 0 ? 0.0F : factor / sum);
+    if (source == 0) write(totals + 8 * row, float2{maximum, sum});
   }
   named_barrier(kReadyBarrier, Layout::kWorkers);
-  const int quads = max(min(work.rows, kRows), 0) * (kPartialDims / 4);
+  TRACE(14);
+  constexpr int kAhead = 8;  // loads on their way
+  const int quads = max(task.rows, 0) * (kPartialDims / 4);
   const int each = static_cast<int>(quotient(quads + splits - 1, a.splits));
   const int end = min(quads, (rank + 1) * each);
   for (int i = rank * each + threadIdx.x; i < end; i += Layout::kWorkers) {
     const int row = i / (kPartialDims / 4), quad = i % (kPartialDims / 4);
     const uint32_t part = base + Layout::kSlots + row * Layout::kResultStride + 16 * quad;
     float4 total = {0, 0, 0, 0};
-#pragma unroll 8
-    for (int s = 0; s < splits; ++s) {
-      const float4 v = load_cluster_f4(map_to_rank(part, s));
-      const auto by = read<float>(shares + 4 * (s * kRows + row));
-      total.x = fmaf(v.x, by, total.x);
-      total.y = fmaf(v.y, by, total.y);
-      total.z = fmaf(v.z, by, total.z);
-      total.w = fmaf(v.w, by, total.w);
+    for (int first = 0; first < splits; first += kAhead) {
+      float4 v[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (first + k < splits) v[k] = load_cluster_f4(map_to_rank(part, first + k));
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (first + k >= splits) continue;
+        const auto by = read<float>(shares + 4 * (kMaxSplits * row + first + k));
+        total.x = fmaf(v[k].x, by, total.x);
+        total.y = fmaf(v[k].y, by, total.y);
+        total.z = fmaf(v[k].z, by, total.z);
+        total.w = fmaf(v[k].w, by, total.w);
+      }
     }
-    destination(a, work, row).store(4 * quad, total);
+    destination(a, task, row).store(4 * quad, total);
+  }
+  TRACE(15);
+  for (int row = rank + splits * static_cast<int>(threadIdx.x); row < task.rows; row += splits * Layout::kWorkers) {
+    const auto total = read<float2>(totals + 8 * row);
+    destination(a, task, row).store_sums(total.x, total.y);
   }
 }
 

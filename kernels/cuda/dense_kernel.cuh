@@ -1,33 +1,44 @@
 // Dense decode on sm_90a: the kernel and its launch.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "kernels/cuda/dense_fetch.cuh"
 #include "kernels/cuda/dense_finish.cuh"
+#include "kernels/cuda/dense_plan.h"
 #include "kernels/cuda/dense_score.cuh"
+#include "kernels/cuda/dense_score64.cuh"
 #include "kernels/cuda/dense_value.cuh"
+#include "kernels/cuda/dense_value64.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/tensor_map.h"
 
 namespace flashmla::cuda::dense {
 
-__device__ __forceinline__ Work work_of_block(const DecodeArguments& a, int kRows, int rank) {
-  Work work{};
-  const int cluster = cluster_index();
-  work.request = static_cast<int32_t>(quotient(cluster, a.parts));
-  work.part = cluster - work.request * static_cast<int32_t>(a.parts.divisor);
-  work.first_row = static_cast<int32_t>(blockIdx.y) * kRows;
-  work.rows = a.heads_per_row - work.first_row;
-  const int64_t most = int64_t{a.main.count} * a.main.pool.page_size.divisor;
-  work.count = static_cast<int32_t>(min(static_cast<int64_t>(max(a.main.lengths[work.request], 0)), most));
-  const int32_t shard = work.part * static_cast<int32_t>(a.splits.divisor) + rank;
-  const int32_t tiles = (work.count + kTileTokens - 1) / kTileTokens;
-  const auto each = static_cast<int32_t>(quotient(tiles, a.shards));
-  const int32_t longer = tiles - each * static_cast<int32_t>(a.shards.divisor);  // so many have a tile more
-  work.first_tile = shard * each + min(shard, longer);
-  work.tiles = each + (shard < longer ? 1 : 0);
-  return work;
+__device__ __forceinline__ Task task_of_block(const Pages& pages, int rows, int rank, unsigned ahead) {
+  Task task{};
+  // Blocks of the same tokens are neighbours, so that they meet in the L2 cache.
+  const int index = cluster_index();
+  const auto cluster = static_cast<int32_t>(quotient(index, pages.row_blocks));
+  task.request = static_cast<int32_t>(quotient(cluster, pages.parts));
+  if (threadIdx.x >= ahead && threadIdx.x < ahead + 32) {  // page numbers, which the number of tokens will ask for
+    const int64_t first = static_cast<int64_t>(threadIdx.x - ahead) * 32;
+    if (first < pages.table_pages) load_ahead(pages.table + task.request * pages.table_stride + first);
+  }
+  task.count = min(max(__ldg(pages.lengths + task.request), 0), pages.most_tokens);
+  task.part = cluster - task.request * static_cast<int32_t>(pages.parts.divisor);
+  task.all_parts = static_cast<int32_t>(gridDim.x / (pages.splits.divisor * pages.row_blocks.divisor));
+  task.first_row = (index - cluster * static_cast<int32_t>(pages.row_blocks.divisor)) * rows;
+  task.rows = min(pages.heads_per_row - task.first_row, rows);
+  const int32_t shard = task.part * static_cast<int32_t>(pages.splits.divisor) + rank;
+  const int32_t tiles = (task.count + kTileTokens - 1) / kTileTokens;
+  const auto each = static_cast<int32_t>(quotient(tiles, pages.shards));
+  const int32_t longer = tiles - each * static_cast<int32_t>(pages.shards.divisor);  // so many have a tile more
+  task.first_tile = shard * each + min(shard, longer);
+  task.tiles = each + (shard < longer ? 1 : 0);
+  return task;
 }
 
 template <int kRows, int kChunks>
@@ -39,51 +50,90 @@ __global__ void __launch_bounds__(Layout<kRows, kChunks>::kThreads, 1)
   const int group = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
   const int rank = cluster_rank();
-  const Work work = work_of_block(a, kRows, rank);
+  TRACE(0);
+#ifdef DENSE_TRACE
+  if (threadIdx.x == 0 && blockIdx.x < 1024) { g_times[blockIdx.x][0] = gtime(); g_times[blockIdx.x][2] = smid(); }
+#endif
+  if (threadIdx.x == Layout::kWorkers) prefetch_tensor_map(&pages.map);
+  if (threadIdx.x / 32 == kWarpgroup / 32) {  // a warp that has time: the first of those that add up
+    init_barriers<Layout>(smem_address(shared), thread);
+    named_barrier_arrive(kBarriersBarrier, 64);
+  }
+  const Task task = task_of_block(pages, kRows, rank, Layout::kWorkers);
+  if (group == 0) TRACE(1);
   if (group > Layout::kValueGroups) {
     if constexpr (Layout::kMovesRegisters) release_registers<Layout::kCopierRegisters>();
     if (thread >= 32) return;
-    if (thread == 0) {
-      prefetch_tensor_map(&pages.map);
-      Copier<kRows, kChunks>::init_barriers(smem_address(shared));
-    }
-    __syncwarp();
-    named_barrier_arrive(kReadyBarrier, Layout::kWorkers + 32);
-    Copier<kRows, kChunks>(a, pages, work, smem_address(shared), thread).run();
+    Copier<kRows, kChunks> copier(pages, task, smem_address(shared), thread);
+    named_barrier(kBarriersBarrier, 64);
+    TRACE(2);
+    copier.run();
     return;  // the barriers below do not wait for threads that are gone
   }
-  if constexpr (Layout::kMovesRegisters) take_registers<Layout::kWorkerRegisters>();
-  load_queries<kRows, kChunks>(a, work, shared, static_cast<int>(threadIdx.x));
-  named_barrier(kReadyBarrier, Layout::kWorkers + 32);
+  load_queries<kRows, kChunks>(a, task, shared, static_cast<int>(threadIdx.x));
+  named_barrier(kReadyBarrier, Layout::kWorkers);
+  if (group == 0) TRACE(4);
   if (group == 0) {
-    Scorer<kRows, kChunks>(a, work, shared, thread).run();
+    if constexpr (Layout::kMovesRegisters) take_registers<Layout::kScorerRegisters>();
+    if constexpr (kRows == 64) {
+      Scorer64<kChunks>(a, task, shared, thread).run();
+    } else {
+      Scorer<kRows, kChunks>(a, task, shared, thread).run();
+    }
   } else {
-    Adder<kRows, kChunks>(work, shared, group - 1, thread).run();
+    if constexpr (Layout::kMovesRegisters) take_registers<Layout::kAdderRegisters>();
+    if constexpr (kRows == 64) {
+      Adder64<kChunks>(task, shared, group - 1, thread).run();
+    } else {
+      Adder<kRows, kChunks>(task, shared, thread).run();
+    }
   }
   __syncwarp();
   if (a.splits.divisor == 1) {
     named_barrier(kReadyBarrier, Layout::kWorkers);
-    finish<kRows, kChunks>(a, work, shared, rank);
+    finish<kRows, kChunks>(a, task, shared, rank);
+#ifdef DENSE_TRACE
+    if (threadIdx.x == 0 && blockIdx.x < 1024) g_times[blockIdx.x][1] = gtime();
+#endif
     return;
   }
+  if (group == 0) TRACE(12);
   cluster_arrive();
   cluster_wait();
-  finish<kRows, kChunks>(a, work, shared, rank);
+  if (group == 0) TRACE(13);
+  finish<kRows, kChunks>(a, task, shared, rank);
+  if (group == 0) TRACE(16);
   // Others may still be reading here.
   __syncwarp();
   cluster_arrive();
   cluster_wait();
+  if (group == 0) TRACE(17);
 #endif
 }
 
 template <int kRows, int kChunks>
 cudaError_t launch(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
+  const Selection& main = arguments.main;
   Pages pages{};
-  const cudaError_t error = make_page_map(arguments.main.pool, kChunks * kChunkDims, pages.map, pages.box_tokens);
+  pages.lengths = main.lengths;
+  pages.table = main.indices;
+  pages.table_stride = main.batch_stride;
+  pages.count = main.pool.num_slots / main.pool.page_size.divisor;
+  pages.most_tokens = static_cast<int32_t>(std::min<int64_t>(
+      int64_t{main.count} * main.pool.page_size.divisor, std::numeric_limits<int32_t>::max() - kTileTokens));
+  pages.box_tokens = box_tokens(main.pool);
+  pages.table_pages = main.count;
+  pages.heads_per_row = arguments.heads_per_row;
+  pages.page_size = main.pool.page_size;
+  pages.row_blocks = Divisor::of(grid.head_blocks);
+  pages.splits = arguments.splits;
+  pages.parts = arguments.parts;
+  pages.shards = arguments.shards;
+  pages.box_chunks = pages.box_tokens == kTileTokens ? Layout<kRows, kChunks>::kSlotChunks : 1;
+  const cudaError_t error = make_page_map(main.pool, kChunks, pages.box_chunks, pages.box_tokens, pages.map);
   if (error != cudaSuccess) return error;
   cudaLaunchConfig_t config{};
-  config.gridDim =
-      dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
+  config.gridDim = dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.head_blocks * grid.splits), 1, 1);
   config.blockDim = dim3(Layout<kRows, kChunks>::kThreads, 1, 1);
   config.dynamicSmemBytes = Layout<kRows, kChunks>::kBytes;
   config.stream = stream;

@@ -7,21 +7,31 @@ namespace flashmla::cuda {
 namespace {
 
 // A rough model of one block, fitted to an H200 (PERF.md), in microseconds.
-constexpr double kStart = 4.0;
-constexpr double kTilePerRow = 0.022;  // a tile of 64 tokens, of tensor cores and softmax
-constexpr double kTileAlone = 0.8;
-constexpr double kTileRead = 2.1;  // where all multiprocessors read
-constexpr double kMerge = 1.0;
-constexpr double kPerSplit = 0.05;
+constexpr double kStart = 5.0;
+constexpr double kTilePerRow = 0.02;  // a tile of 64 tokens: tensor cores and softmax
+constexpr double kTileAlone = 0.85;
+constexpr double kTileRead = 2.2;  // where all multiprocessors read
+constexpr double kMerge = 0.7;
+constexpr double kMergePerRow = 0.07;
 constexpr double kCombine = 2.0;
-constexpr double kPerPart = 0.08;
-constexpr int32_t kMaxParts = 64;
+constexpr double kPerPart = 0.06;
+
+constexpr int32_t kMostBoxTokens = 64;
+constexpr int32_t kLeastBoxTokens = 16;
+constexpr int64_t kStrideLimit = int64_t{1} << 40;  // bytes, of a tensor map
 
 constexpr int64_t divide_up(int64_t number, int64_t by) {
   return (number + by - 1) / by;
 }
 
 }  // namespace
+
+int32_t box_tokens(const Pool& pool) {
+  if (pool.num_slots == 0 || pool.page_stride >= kStrideLimit || pool.row_stride >= kStrideLimit) return 0;
+  int32_t tokens = kMostBoxTokens;
+  while (pool.page_size.divisor % static_cast<uint32_t>(tokens) != 0) tokens /= 2;
+  return tokens >= kLeastBoxTokens ? tokens : 0;
+}
 
 Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
                      int32_t padded_heads) {
@@ -36,13 +46,13 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
   for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
     const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
     if (at_once == 0 || splits > tiles) continue;
-    for (int32_t parts = 1; parts <= kMaxParts && int64_t{splits} * parts <= tiles; parts *= 2) {
+    for (int32_t parts = 1; parts <= kMaxParts && int64_t{splits} * parts <= tiles; ++parts) {
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
       const auto busy = static_cast<double>(std::min(rows * parts, at_once) * splits);
       const double tile =
           std::max(kTileAlone + kTilePerRow * kernel.heads, kTileRead * busy / occupancy.multiprocessors);
       const double time = waves * (kStart + tile * static_cast<double>(divide_up(tiles, int64_t{splits} * parts)) +
-                                   (splits > 1 ? kMerge + kPerSplit * splits : 0)) +
+                                   (splits > 1 ? kMerge + kMergePerRow * kernel.heads : 0)) +
                           (parts > 1 ? kCombine + kPerPart * parts : 0);
       if (time < best) {
         best = time;

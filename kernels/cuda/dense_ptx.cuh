@@ -7,7 +7,26 @@
 
 namespace flashmla::cuda {
 
+#ifdef DENSE_TRACE
+static __device__ long long g_trace[64];
+static __device__ long long g_times[1024][3];
+__device__ __forceinline__ long long gtime() { long long t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); return t; }
+__device__ __forceinline__ unsigned smid() { unsigned t; asm volatile("mov.u32 %0, %%smid;" : "=r"(t)); return t; }
+#define TRACE(i) do { if (blockIdx.x == 0 && (threadIdx.x & 31) == 0) g_trace[i] = clock64(); } while (0)
+#else
+#define TRACE(i)
+#endif
+
 // --- barriers --------------------------------------------------------------------------------------------------------
+
+// Any number of barriers are initialised before one barrier_init_fence().
+__device__ __forceinline__ void barrier_init_unfenced(uint32_t barrier, uint32_t count) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 // Counts one arrival; what this thread wrote before is visible to whoever waits.
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
@@ -74,24 +93,49 @@ __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Copies the box at {x, y, z} to shared memory and counts its bytes on `barrier`; what is outside the tensor becomes
-// zeros, which count too.
-__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, int32_t x, int32_t y, int32_t z,
+// Copies the box at {0, token, chunk, page} to shared memory and counts its bytes on `barrier`; what is outside the
+// tensor becomes zeros, which count too. The L2 cache is told to drop first what it brings: nobody reads it again.
+__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, int32_t token, int32_t chunk, int32_t page,
                                          uint32_t barrier) {
+  constexpr uint64_t kEvictFirst = 0x12f0000000000000;
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
-          "r"(to),
-      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+      "l"(map), "r"(0), "r"(token), "r"(chunk), "r"(page), "r"(barrier), "l"(kEvictFirst)
       : "memory");
 }
 
+// Asks for a line of 128 bytes, which the next load finds in the L1 cache.
+__device__ __forceinline__ void load_ahead(const void* line) {
+  uint32_t unused;
+  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(unused) : "l"(line));
+}
+
 // --- shared memory ---------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void store_shared(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
 
 // Stores four 8x8 tiles of 16-bit values transposed: lane i gives the address of a row of 16 bytes, that is of column
 // i % 8 of tile i / 8.
 __device__ __forceinline__ void store_matrices_transposed(uint32_t address, const uint32_t (&tiles)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(tiles[0]),
                "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
+               : "memory");
+}
+
+// The same, not transposed.
+__device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t (&tiles)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(tiles[0]),
+               "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
+               : "memory");
+}
+
+__device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&tiles)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
+               : "r"(address)
                : "memory");
 }
 
@@ -185,6 +229,35 @@ __device__ __forceinline__ void wgmma(float (&d)[32], uint64_t a, uint64_t b, bo
         "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
         "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
       : "l"(a), "l"(b), "r"(static_cast<int32_t>(adds)), "n"(kTransposedA ? 1 : 0));
+}
+
+// The same with a in registers, as four 8x8 tiles of load_matrices(): rows 0.. and 8.. of columns 0.., then of columns
+// 8..; b transposed: its rows in memory are the 16.
+__device__ __forceinline__ void wgmma_values(float (&d)[32], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+      "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
+        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+// And with a from shared memory.
+__device__ __forceinline__ void wgmma_values(float (&d)[32], uint64_t a, uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+      "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, 1, 1, 1, 0, 1;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
+        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "l"(a), "l"(b));
 }
 
 }  // namespace flashmla::cuda

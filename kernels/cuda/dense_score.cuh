@@ -15,13 +15,13 @@ class Scorer {
   using Layout = dense::Layout<kRows, kChunks>;
   static constexpr int kTiles = kRows / 8;
 
-  __device__ __forceinline__ Scorer(const DecodeArguments& a, const Work& work, uint8_t* shared, int thread)
-      : work_(work),
+  __device__ __forceinline__ Scorer(const DecodeArguments& a, const Task& task, uint8_t* shared, int thread)
+      : task_(task),
         shared_(shared),
         base_(smem_address(shared)),
         high_(a.scale_high),
         low_(a.scale_low),
-        seen_by_all_(work.count - (a.causal ? a.s_q - 1 : 0)),
+        seen_by_all_(task.count - (a.causal ? a.s_q - 1 : 0)),
         thread_(thread),
         warp_(thread / 32),
         lane_(thread % 32),
@@ -37,19 +37,25 @@ class Scorer {
   __device__ __forceinline__ void run() {
     RingPlace<Layout::kBuffers> buffer;
 #pragma unroll 1
-    for (int32_t tile = 0; tile < work_.tiles; ++tile) {
-      const uint32_t first_slot = place_.index;
+    for (int32_t tile = 0; tile < task_.tiles; ++tile) {
+      const RingPlace<Layout::kSlotCount> first_slot = place_;
       float scores[4 * kTiles];
       multiply(scores);
-      if (kChunks > kValueChunks && lane_ == 0) {  // what is no value has been used
-        barrier_arrive(base_ + Layout::kEmpty + 8 * last_slot_);
+      TRACE(7);
+      if (!Layout::kLastSlotHasValues && lane_ == 0) {  // it has been used
+        barrier_arrive(base_ + Layout::kEmpty + 8 * first_slot.ahead(Layout::kSlotsOfTile - 1).index);
       }
-      const int32_t first = (work_.first_tile + tile) * kTileTokens;
-      const auto missing = read<uint32_t>(shared_ + Layout::kMissing + 4 * first_slot);
-      if (first + kTileTokens > seen_by_all_ || missing != 0) hide(scores, first, missing);
-      if (first + kTileTokens > work_.count) erase(first_slot, work_.count - first);
+      const int32_t first = (task_.first_tile + tile) * kTileTokens;
+      const auto missing = read<uint32_t>(shared_ + Layout::kMissing + 4 * first_slot.index);
+      if (first + kTileTokens > seen_by_all_ || missing != 0) {
+        hide(scores, first, missing);
+        if (first + kTileTokens > task_.count) {
+          erase_values<Layout>(shared_, first_slot, task_.count - first, thread_);
+        }
+      }
       weigh(scores, buffer);
       buffer.advance();
+      TRACE(8);
     }
     publish();
   }
@@ -60,9 +66,11 @@ class Scorer {
     float part[2][4 * kTiles];
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
-      barrier_wait(base_ + Layout::kFull + 8 * place_.index, place_.parity);
-      const uint64_t tokens = operand(base_ + Layout::kSlots + kSlotBytes * place_.index);
+      if (chunk % Layout::kSlotChunks == 0) barrier_wait(base_ + Layout::kFull + 8 * place_.index, place_.parity);
+      const uint64_t tokens = operand(base_ + chunk_offset<Layout>(place_, chunk % Layout::kSlotChunks));
       const uint64_t queries = operand(base_ + Layout::kQuery + Layout::kOperandBytes * chunk);
+      if (chunk == 0) TRACE(5);
+      if (chunk == kChunks - 1) TRACE(6);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < 4; ++k) wgmma<false>(part[chunk & 1], tokens + 2 * k, queries + 2 * k, k > 0);
@@ -71,8 +79,7 @@ class Scorer {
         wgmma_wait<1>();
         add(part[(chunk - 1) & 1], scores, chunk == 1);
       }
-      last_slot_ = place_.index;
-      place_.advance();
+      if (chunk % Layout::kSlotChunks == Layout::kSlotChunks - 1) place_.advance();
     }
     wgmma_wait<0>();
     add(part[(kChunks - 1) & 1], scores, false);
@@ -94,17 +101,6 @@ class Scorer {
         const bool counts =
             first + token < ((i & 1) == 0 ? visible.x : visible.y) && (missing >> (2 * warp_ + i / 2) & 1) == 0;
         if (!counts) scores[4 * n + i] = -INFINITY;
-      }
-    }
-  }
-
-  // Zeroes the values behind the last token: what lies there may be no number.
-  __device__ __forceinline__ void erase(uint32_t first_slot, int32_t tokens) const {
-    const int pieces = (kTileTokens - tokens) * 8;  // of 16 bytes, in a chunk
-    for (int chunk = 0; chunk < kValueChunks; ++chunk) {
-      const uint32_t slot = (first_slot + chunk) % Layout::kSlotCount;
-      for (int i = thread_; i < pieces; i += kWarpgroup) {
-        write(shared_ + Layout::kSlots + slot * kSlotBytes + tokens * 128 + 16 * i, uint4{0, 0, 0, 0});
       }
     }
   }
@@ -152,7 +148,7 @@ class Scorer {
       store_matrices_transposed(to + n * 1024 + Layout::kOperandBytes,
                                 {low[2 * n], low[2 * n + 1], low[2 * n + 2], low[2 * n + 3]});
     }
-    if (thread_ == 0) write(shared_ + Layout::kGrows + 4 * buffer.index, static_cast<uint32_t>(grows));
+    if (lane_ == 0) write(shared_ + Layout::kGrows + 16 * buffer.index + 4 * warp_, static_cast<uint32_t>(grows));
     fence_proxy_async();
     __syncwarp();
     if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsFull + 8 * buffer.index);
@@ -217,14 +213,13 @@ class Scorer {
     write(shared_ + Layout::kSummaries + 8 * thread_ + 4, (four.x + four.y) + (four.z + four.w));
   }
 
-  const Work& work_;
+  const Task& task_;
   uint8_t* shared_;
   const uint32_t base_;
   const float high_, low_;
   const int32_t seen_by_all_;
   const int thread_, warp_, lane_, g_, c_;
   RingPlace<Layout::kSlotCount> place_;
-  uint32_t last_slot_ = 0;
   float maximum_[kTiles][2];
   float sum_[kTiles][2];
 };

@@ -1,4 +1,4 @@
-// Dense decode on sm_90a: the warpgroups that add up weighted values.
+// Dense decode on sm_90a: the warpgroup that adds up weighted values.
 #pragma once
 
 #include "kernels/cuda/dense_layout.cuh"
@@ -6,20 +6,21 @@
 
 namespace flashmla::cuda::dense {
 
-// Results have the dimensions of a chunk on the M side: a thread has dimensions 16 warp + g and + 8 of each of its
-// group's chunks, for rows 8n + 2c and + 1.
+// Results have the dimensions of a chunk on the M side: a thread has dimensions 16 warp + g and + 8 of each
+// chunk, for rows 8n + 2c and + 1.
 template <int kRows, int kChunks>
 class Adder {
  public:
   using Layout = dense::Layout<kRows, kChunks>;
   static constexpr int kTiles = kRows / 8;
+  // With 16 rows the weights and what they lack are one operand: tensor cores read the values once.
+  static constexpr int kParts = kRows == 16 ? 2 : 1;
   static constexpr int kOwn = Layout::kValueChunksOfGroup;
 
-  __device__ __forceinline__ Adder(const Work& work, uint8_t* shared, int group, int thread)
-      : work_(work),
+  __device__ __forceinline__ Adder(const Task& task, uint8_t* shared, int thread)
+      : task_(task),
         shared_(shared),
         base_(smem_address(shared)),
-        first_chunk_(kOwn * group),
         warp_(thread / 32),
         lane_(thread % 32),
         g_(lane_ >> 2),
@@ -27,22 +28,26 @@ class Adder {
 #pragma unroll
     for (int m = 0; m < kOwn; ++m) {
 #pragma unroll
-      for (int i = 0; i < 4 * kTiles; ++i) sums_[m][i] = 0;
+      for (int i = 0; i < 4 * kTiles * kParts; ++i) sums_[m][i] = 0;
     }
   }
 
   __device__ __forceinline__ void run() {
-    RingPlace<Layout::kSlotCount> place = RingPlace<Layout::kSlotCount>().ahead(first_chunk_);
+    static_assert(Layout::kValueGroups == 1);
+    RingPlace<Layout::kSlotCount> place;
     RingPlace<Layout::kBuffers> buffer;
 #pragma unroll 1
-    for (int32_t tile = 0; tile < work_.tiles; ++tile) {
+    for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       barrier_wait(base_ + Layout::kWeightsFull + 8 * buffer.index, buffer.parity);
-      if (read<uint32_t>(shared_ + Layout::kGrows + 4 * buffer.index) != 0) rescale(buffer.index);
+      TRACE(9);
+      if (read<uint32_t>(shared_ + Layout::kGrows + 16 * buffer.index) != 0) rescale(buffer.index);
       multiply(place, buffer.index);
-      place.advance(kChunks);
+      place.advance(Layout::kSlotsOfTile);
       buffer.advance();
     }
+    TRACE(10);
     store();
+    TRACE(11);
   }
 
  private:
@@ -53,7 +58,9 @@ class Adder {
 #pragma unroll
       for (int m = 0; m < kOwn; ++m) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums_[m][4 * n + i] *= (i & 1) == 0 ? factor.x : factor.y;
+        for (int i = 0; i < 4 * kParts; ++i) {
+          sums_[m][4 * (n + i / 4 * kTiles) + i % 4] *= (i & 1) == 0 ? factor.x : factor.y;
+        }
       }
     }
   }
@@ -64,9 +71,11 @@ class Adder {
     wgmma_fence();
 #pragma unroll
     for (int m = 0; m < kOwn; ++m) {
-      const uint64_t values = operand(base_ + Layout::kSlots + kSlotBytes * place.ahead(m).index);
+      const uint64_t values = operand(base_ + chunk_offset<Layout>(place, m));
+      if constexpr (kParts == 1) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) wgmma<true>(sums_[m], values + 128 * k, low + 2 * k, true);
+        for (int k = 0; k < 4; ++k) wgmma<true>(sums_[m], values + 128 * k, low + 2 * k, true);
+      }
 #pragma unroll
       for (int k = 0; k < 4; ++k) wgmma<true>(sums_[m], values + 128 * k, high + 2 * k, true);
       wgmma_commit();
@@ -75,37 +84,36 @@ class Adder {
     if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer);
   }
 
-  // Chunk after chunk is free when its products are done.
-  template <int kFirst>
+  // Slot after slot is free when its products are done.
+  template <int kSlot>
   __device__ __forceinline__ void release(const RingPlace<Layout::kSlotCount>& place) {
-    wgmma_wait<kOwn - 1 - kFirst>();
-    if (lane_ == 0) barrier_arrive(base_ + Layout::kEmpty + 8 * place.ahead(kFirst).index);
-    if constexpr (kFirst + 1 < kOwn) release<kFirst + 1>(place);
+    constexpr int kDone = (kSlot + 1) * Layout::kSlotChunks;  // chunks
+    wgmma_wait<(kDone < kOwn ? kOwn - kDone : 0)>();
+    if (lane_ == 0) barrier_arrive(base_ + Layout::kEmpty + 8 * place.ahead(kSlot).index);
+    if constexpr (kDone < kOwn) release<kSlot + 1>(place);
   }
 
   __device__ __forceinline__ void store() const {
-    // The slots are free when all groups are done.
-    if constexpr (Layout::kValueGroups > 1) named_barrier(kValueBarrier, kWarpgroup * Layout::kValueGroups);
-    uint8_t* to = shared_ + Layout::kSlots + 4 * (kChunkDims * first_chunk_ + 16 * warp_ + g_);
+    uint8_t* to = shared_ + Layout::kSlots + 4 * (16 * warp_ + g_);
 #pragma unroll
     for (int m = 0; m < kOwn; ++m) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          write(to + (8 * n + 2 * c_ + (i & 1)) * Layout::kResultStride + 4 * (kChunkDims * m + 8 * (i / 2)),
-                sums_[m][4 * n + i]);
+          float sum = sums_[m][4 * n + i];
+          if constexpr (kParts == 2) sum += sums_[m][4 * (kTiles + n) + i];
+          write(to + (8 * n + 2 * c_ + (i & 1)) * Layout::kResultStride + 4 * (kChunkDims * m + 8 * (i / 2)), sum);
         }
       }
     }
   }
 
-  const Work& work_;
+  const Task& task_;
   uint8_t* shared_;
   const uint32_t base_;
-  const int first_chunk_;
   const int warp_, lane_, g_, c_;
-  float sums_[kOwn][4 * kTiles];
+  float sums_[kOwn][4 * kTiles * kParts];
 };
 
 }  // namespace flashmla::cuda::dense

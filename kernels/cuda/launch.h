@@ -9,11 +9,13 @@
 
 namespace flashmla::cuda {
 
+constexpr int32_t kMaxParts = 64;
+
 struct Grid {
   int32_t rows;         // sparse: query tokens of all requests; dense: requests
   int32_t head_blocks;  // blocks that share a row's heads
   int32_t splits;       // blocks of a cluster that share a row's tokens
-  int32_t parts;        // clusters that share a row's tokens; with more than one, combine() follows
+  int32_t parts;        // clusters that share a row's tokens, up to kMaxParts; with more than one, combine() follows
 };
 
 struct Kernel {

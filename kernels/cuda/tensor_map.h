@@ -8,12 +8,9 @@
 
 namespace flashmla::cuda {
 
-// Tokens of a box that tiles of 64 tokens are copied in: the largest power of two up to 64 that divides the page size.
-// 0: pages of this shape cannot be copied so.
-int32_t box_tokens(const Pool& pool);
-
-// A map {dimension, token of the page, page} with boxes of 64 dimensions and box_tokens() tokens, swizzled over 128
-// bytes. Only where box_tokens() is not 0 and the pool is aligned.
-cudaError_t make_page_map(const Pool& pool, int32_t dims, CUtensorMap& map, int32_t& tokens);
+// A map {dimension of a chunk of 64, token of the page, chunk, page} with boxes of `box_tokens` tokens and `box_chunks`
+// chunks, each token's 128 bytes of a chunk swizzled. The pool is aligned; `box_tokens` as box_tokens() of dense_plan.h
+// says, and not 0.
+cudaError_t make_page_map(const Pool& pool, int32_t chunks, int32_t box_chunks, int32_t box_tokens, CUtensorMap& map);
 
 }  // namespace flashmla::cuda
