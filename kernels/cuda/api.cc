@@ -18,7 +18,7 @@
 namespace flashmla::cuda {
 namespace {
 
-constexpr size_t kFamilies = 8;          // four record formats, two dense keys, and these again
+constexpr size_t kFamilies = 8;         // four record formats, two dense keys, and these again
 constexpr size_t kFirstPageFamily = 6;  // for whole pages; without kernels where the architecture has none
 constexpr size_t kFirstDenseFamily = 4;
 
@@ -195,9 +195,9 @@ flashmla_status flashmla_context_create(const flashmla_options* options, flashml
   cudaError_t error = current.error();
   int multiprocessors = 0;
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  const std::array<Kernels, kFamilies> kernels = {kernels_v4(),      kernels_v32(),      kernels_v41(),
-                                                  kernels_v41_fp4(), kernels_dense576(), kernels_dense512(),
-                                                  kernels_dense576_sm90(), kernels_dense512_sm90()};
+  const std::array<Kernels, kFamilies> kernels = {
+      kernels_v4(),       kernels_v32(),      kernels_v41(),           kernels_v41_fp4(),
+      kernels_dense576(), kernels_dense512(), kernels_dense576_sm90(), kernels_dense512_sm90()};
   for (size_t i = 0; i < kFamilies; ++i) {
     Family& family = made->families[i];
     family.kernels = kernels[i];

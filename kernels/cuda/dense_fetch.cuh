@@ -21,8 +21,20 @@ struct Pages {
   int32_t table_pages;  // of a request
   int32_t heads_per_row;
   Divisor page_size;
+  Divisor heads;       // of a query token
   Divisor row_blocks;  // blocks that share a request's rows
   Divisor splits, parts, shards;
+};
+
+// Which query a row of a block is.
+struct RowOfTask {
+  int32_t token, head;
+
+  __device__ __forceinline__ RowOfTask(const Pages& pages, const Task& task, int row) {
+    const int32_t index = task.first_row + row;
+    token = static_cast<int32_t>(quotient(index, pages.heads));
+    head = index - token * static_cast<int32_t>(pages.heads.divisor);
+  }
 };
 
 // The block's barriers; a warp.
@@ -37,6 +49,7 @@ __device__ __forceinline__ void init_barriers(uint32_t shared, int lane) {
     barrier_init_unfenced(shared + Layout::kWeightsFull + 8 * lane, 4);
     barrier_init_unfenced(shared + Layout::kWeightsEmpty + 8 * lane, 4 * Layout::kValueGroups);
   }
+  if (lane == 0) barrier_init_unfenced(shared + Layout::kArrived, 1);
   barrier_init_fence();
   __syncwarp();
 }
@@ -66,8 +79,7 @@ class Copier {
       // Lane i has box i of the tile.
       const int32_t number = __shfl_sync(~0U, page, (index + lane_) & 31);
       const int32_t first = (task_.first_tile + tile) * kTileTokens + lane_ * pages_.box_tokens;
-      const auto offset =
-          static_cast<int32_t>(first - quotient(first, pages_.page_size) * pages_.page_size.divisor);
+      const auto offset = static_cast<int32_t>(first - quotient(first, pages_.page_size) * pages_.page_size.divisor);
       // Bit i: tokens 8i.. have no page.
       const int32_t eighth = __shfl_sync(~0U, number, 8 * lane_ >> box_shift);
       const uint32_t missing = __ballot_sync(~0U, lane_ < kTileTokens / 8 && eighth < 0);
@@ -77,13 +89,12 @@ class Copier {
         const uint32_t full = shared_ + Layout::kFull + 8 * place.index;
         if (lane_ == 0) {
           if (chunk == 0) store_shared(shared_ + Layout::kMissing + 4 * place.index, missing);
-          if (tile == 0 && chunk == 0) TRACE(3);
           barrier_arrive_expect(full, Layout::kSlotBytes);
         }
         __syncwarp();
         if (lane_ < boxes) {
-          const uint32_t to = shared_ + Layout::kSlots + Layout::kSlotBytes * place.index +
-                              lane_ * pages_.box_tokens * 128;
+          const uint32_t to =
+              shared_ + Layout::kSlots + Layout::kSlotBytes * place.index + lane_ * pages_.box_tokens * 128;
           for (int c = 0; c < Layout::kSlotChunks; c += pages_.box_chunks) {
             copy_box(to + c * kChunkBytes, &pages_.map, offset, chunk + c, number, full);
           }
@@ -110,35 +121,57 @@ class Copier {
   int32_t next_;  // the lane's page of the next batch
 };
 
-// Queries as they are, rows behind the last one zero; by all warps but the last.
+// Queries as they are, rows behind the last one zero; by all warps but those that copy.
 template <int kRows, int kChunks>
-__device__ __forceinline__ void load_queries(const DecodeArguments& a, const Task& task, uint8_t* shared, int thread) {
+class QueryLoader {
+ public:
   using Layout = dense::Layout<kRows, kChunks>;
-  constexpr int kPieces = 8 * kChunks;  // of 16 bytes, in a row
-#pragma unroll 4
-  for (int i = thread; i < kRows * kPieces; i += Layout::kWorkers) {
-    const int row = i / kPieces, piece = i % kPieces;
-    uint4 v = {0, 0, 0, 0};
-    if (row < task.rows) {
-      const int32_t token = (task.first_row + row) / a.num_heads;
-      const int32_t head = task.first_row + row - token * a.num_heads;
-      const uint16_t* q =
-          a.q + task.request * a.q_stride.batch + token * a.q_stride.token + head * a.q_stride.head + 8 * piece;
+
+  // Asks for them. Nothing of `task` but its place is looked at.
+  __device__ __forceinline__ QueryLoader(const DecodeArguments& a, const Pages& pages, const Task& task, int thread)
+      : thread_(thread) {
+#pragma unroll
+    for (int k = 0; k < kOfThread; ++k) {
+      const int row = (thread + k * Layout::kWorkers) / kPieces;
+      const int piece = (thread + k * Layout::kWorkers) % kPieces;
+      piece_[k] = {0, 0, 0, 0};
+      if (row >= min(task.rows, kRows)) continue;
+      const RowOfTask place(pages, task, row);
+      const uint16_t* q = a.q + task.request * a.q_stride.batch + place.token * a.q_stride.token +
+                          place.head * a.q_stride.head + 8 * piece;
       if (a.q_aligned) {
-        v = __ldg(reinterpret_cast<const uint4*>(q));
+        piece_[k] = __ldg(reinterpret_cast<const uint4*>(q));
       } else {
-        v = {q[0] | static_cast<uint32_t>(q[1]) << 16, q[2] | static_cast<uint32_t>(q[3]) << 16,
-             q[4] | static_cast<uint32_t>(q[5]) << 16, q[6] | static_cast<uint32_t>(q[7]) << 16};
+        piece_[k] = {q[0] | static_cast<uint32_t>(q[1]) << 16, q[2] | static_cast<uint32_t>(q[3]) << 16,
+                     q[4] | static_cast<uint32_t>(q[5]) << 16, q[6] | static_cast<uint32_t>(q[7]) << 16};
       }
     }
-    write(shared + Layout::kQuery + piece / 8 * Layout::kOperandBytes + row * 128 + ((piece ^ row) & 7) * 16, v);
   }
-  // How many tokens each row sees.
-  for (int row = thread; row < kRows; row += Layout::kWorkers) {
-    const int32_t token = min((task.first_row + row) / a.num_heads, a.s_q - 1);
-    write(shared + Layout::kVisible + 4 * row, task.count - (a.causal ? a.s_q - 1 - token : 0));
+
+  // Puts them into shared memory, and how many tokens each row sees.
+  __device__ __forceinline__ void store(const DecodeArguments& a, const Pages& pages, const Task& task,
+                                        uint8_t* shared) const {
+    if (thread_ < kRows) {
+      const int32_t token = min(RowOfTask(pages, task, thread_).token, a.s_q - 1);
+      write(shared + Layout::kVisible + 4 * thread_, task.count - (a.causal ? a.s_q - 1 - token : 0));
+    }
+#pragma unroll
+    for (int k = 0; k < kOfThread; ++k) {
+      const int row = (thread_ + k * Layout::kWorkers) / kPieces;
+      const int piece = (thread_ + k * Layout::kWorkers) % kPieces;
+      if (row >= kRows) continue;
+      write(shared + Layout::kQuery + piece / 8 * Layout::kOperandBytes + row * 128 + ((piece ^ row) & 7) * 16,
+            piece_[k]);
+    }
+    fence_proxy_async();
   }
-  fence_proxy_async();
-}
+
+ private:
+  static constexpr int kPieces = 8 * kChunks;  // of 16 bytes, in a row
+  static constexpr int kOfThread = (kRows * kPieces + Layout::kWorkers - 1) / Layout::kWorkers;
+
+  const int thread_;
+  uint4 piece_[kOfThread];
+};
 
 }  // namespace flashmla::cuda::dense

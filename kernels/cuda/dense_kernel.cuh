@@ -17,28 +17,37 @@
 
 namespace flashmla::cuda::dense {
 
-__device__ __forceinline__ Task task_of_block(const Pages& pages, int rows, int rank, unsigned ahead) {
+// Where the block works; nothing here waits for the number of tokens.
+__device__ __forceinline__ Task place_of_block(const Pages& pages, int rows) {
   Task task{};
   // Blocks of the same tokens are neighbours, so that they meet in the L2 cache.
   const int index = cluster_index();
   const auto cluster = static_cast<int32_t>(quotient(index, pages.row_blocks));
   task.request = static_cast<int32_t>(quotient(cluster, pages.parts));
-  if (threadIdx.x >= ahead && threadIdx.x < ahead + 32) {  // page numbers, which the number of tokens will ask for
-    const int64_t first = static_cast<int64_t>(threadIdx.x - ahead) * 32;
-    if (first < pages.table_pages) load_ahead(pages.table + task.request * pages.table_stride + first);
-  }
-  task.count = min(max(__ldg(pages.lengths + task.request), 0), pages.most_tokens);
+  task.count = __ldg(pages.lengths + task.request);
   task.part = cluster - task.request * static_cast<int32_t>(pages.parts.divisor);
   task.all_parts = static_cast<int32_t>(gridDim.x / (pages.splits.divisor * pages.row_blocks.divisor));
   task.first_row = (index - cluster * static_cast<int32_t>(pages.row_blocks.divisor)) * rows;
   task.rows = min(pages.heads_per_row - task.first_row, rows);
+  return task;
+}
+
+// Page numbers, which the number of tokens will ask for; a warp.
+__device__ __forceinline__ void load_pages_ahead(const Pages& pages, const Task& task, int lane) {
+  constexpr int kPagesOfLine = 32;
+  if (kPagesOfLine * lane < pages.table_pages) {
+    load_ahead(pages.table + task.request * pages.table_stride + kPagesOfLine * lane);
+  }
+}
+
+__device__ __forceinline__ void divide_tiles(const Pages& pages, int rank, Task& task) {
+  task.count = min(max(task.count, 0), pages.most_tokens);
   const int32_t shard = task.part * static_cast<int32_t>(pages.splits.divisor) + rank;
   const int32_t tiles = (task.count + kTileTokens - 1) / kTileTokens;
   const auto each = static_cast<int32_t>(quotient(tiles, pages.shards));
   const int32_t longer = tiles - each * static_cast<int32_t>(pages.shards.divisor);  // so many have a tile more
   task.first_tile = shard * each + min(shard, longer);
   task.tiles = each + (shard < longer ? 1 : 0);
-  return task;
 }
 
 template <int kRows, int kChunks>
@@ -50,29 +59,26 @@ __global__ void __launch_bounds__(Layout<kRows, kChunks>::kThreads, 1)
   const int group = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
   const int rank = cluster_rank();
-  TRACE(0);
-#ifdef DENSE_TRACE
-  if (threadIdx.x == 0 && blockIdx.x < 1024) { g_times[blockIdx.x][0] = gtime(); g_times[blockIdx.x][2] = smid(); }
-#endif
   if (threadIdx.x == Layout::kWorkers) prefetch_tensor_map(&pages.map);
   if (threadIdx.x / 32 == kWarpgroup / 32) {  // a warp that has time: the first of those that add up
     init_barriers<Layout>(smem_address(shared), thread);
     named_barrier_arrive(kBarriersBarrier, 64);
   }
-  const Task task = task_of_block(pages, kRows, rank, Layout::kWorkers);
-  if (group == 0) TRACE(1);
+  Task task = place_of_block(pages, kRows);
   if (group > Layout::kValueGroups) {
     if constexpr (Layout::kMovesRegisters) release_registers<Layout::kCopierRegisters>();
     if (thread >= 32) return;
+    load_pages_ahead(pages, task, thread);
+    divide_tiles(pages, rank, task);
     Copier<kRows, kChunks> copier(pages, task, smem_address(shared), thread);
     named_barrier(kBarriersBarrier, 64);
-    TRACE(2);
     copier.run();
     return;  // the barriers below do not wait for threads that are gone
   }
-  load_queries<kRows, kChunks>(a, task, shared, static_cast<int>(threadIdx.x));
+  const QueryLoader<kRows, kChunks> queries(a, pages, task, static_cast<int>(threadIdx.x));
+  divide_tiles(pages, rank, task);
+  queries.store(a, pages, task, shared);
   named_barrier(kReadyBarrier, Layout::kWorkers);
-  if (group == 0) TRACE(4);
   if (group == 0) {
     if constexpr (Layout::kMovesRegisters) take_registers<Layout::kScorerRegisters>();
     if constexpr (kRows == 64) {
@@ -91,23 +97,18 @@ __global__ void __launch_bounds__(Layout<kRows, kChunks>::kThreads, 1)
   __syncwarp();
   if (a.splits.divisor == 1) {
     named_barrier(kReadyBarrier, Layout::kWorkers);
-    finish<kRows, kChunks>(a, task, shared, rank);
-#ifdef DENSE_TRACE
-    if (threadIdx.x == 0 && blockIdx.x < 1024) g_times[blockIdx.x][1] = gtime();
-#endif
+    finish_alone<kRows, kChunks>(a, pages, task, shared);
     return;
   }
-  if (group == 0) TRACE(12);
+  if (threadIdx.x == 0) expect_results<kRows, kChunks>(a, task, smem_address(shared), rank);
+  __syncwarp();
   cluster_arrive();
   cluster_wait();
-  if (group == 0) TRACE(13);
-  finish<kRows, kChunks>(a, task, shared, rank);
-  if (group == 0) TRACE(16);
+  finish<kRows, kChunks>(a, pages, task, shared, rank);
   // Others may still be reading here.
   __syncwarp();
   cluster_arrive();
   cluster_wait();
-  if (group == 0) TRACE(17);
 #endif
 }
 
@@ -119,12 +120,13 @@ cudaError_t launch(const DecodeArguments& arguments, const Grid& grid, cudaStrea
   pages.table = main.indices;
   pages.table_stride = main.batch_stride;
   pages.count = main.pool.num_slots / main.pool.page_size.divisor;
-  pages.most_tokens = static_cast<int32_t>(std::min<int64_t>(
-      int64_t{main.count} * main.pool.page_size.divisor, std::numeric_limits<int32_t>::max() - kTileTokens));
+  pages.most_tokens = static_cast<int32_t>(std::min<int64_t>(int64_t{main.count} * main.pool.page_size.divisor,
+                                                             std::numeric_limits<int32_t>::max() - kTileTokens));
   pages.box_tokens = box_tokens(main.pool);
   pages.table_pages = main.count;
   pages.heads_per_row = arguments.heads_per_row;
   pages.page_size = main.pool.page_size;
+  pages.heads = Divisor::of(arguments.num_heads);
   pages.row_blocks = Divisor::of(grid.head_blocks);
   pages.splits = arguments.splits;
   pages.parts = arguments.parts;

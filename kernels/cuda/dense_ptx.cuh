@@ -7,16 +7,6 @@
 
 namespace flashmla::cuda {
 
-#ifdef DENSE_TRACE
-static __device__ long long g_trace[64];
-static __device__ long long g_times[1024][3];
-__device__ __forceinline__ long long gtime() { long long t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); return t; }
-__device__ __forceinline__ unsigned smid() { unsigned t; asm volatile("mov.u32 %0, %%smid;" : "=r"(t)); return t; }
-#define TRACE(i) do { if (blockIdx.x == 0 && (threadIdx.x & 31) == 0) g_trace[i] = clock64(); } while (0)
-#else
-#define TRACE(i)
-#endif
-
 // --- barriers --------------------------------------------------------------------------------------------------------
 
 // Any number of barriers are initialised before one barrier_init_fence().
@@ -95,8 +85,8 @@ __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map) {
 
 // Copies the box at {0, token, chunk, page} to shared memory and counts its bytes on `barrier`; what is outside the
 // tensor becomes zeros, which count too. The L2 cache is told to drop first what it brings: nobody reads it again.
-__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, int32_t token, int32_t chunk, int32_t page,
-                                         uint32_t barrier) {
+__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, int32_t token, int32_t chunk,
+                                         int32_t page, uint32_t barrier) {
   constexpr uint64_t kEvictFirst = 0x12f0000000000000;
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
@@ -105,10 +95,13 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, in
       : "memory");
 }
 
-// Asks for a line of 128 bytes, which the next load finds in the L1 cache.
+// Asks for a line of 128 bytes, which a later load finds in the L1 cache.
 __device__ __forceinline__ void load_ahead(const void* line) {
-  uint32_t unused;
-  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(unused) : "l"(line));
+  asm volatile(
+      "{\n\t"
+      ".reg .b32 unused;\n\t"
+      "ld.global.nc.b32 unused, [%0];\n\t"
+      "}" ::"l"(line));
 }
 
 // --- shared memory ---------------------------------------------------------------------------------------------------
@@ -147,6 +140,14 @@ __device__ __forceinline__ float4 load_cluster_f4(uint32_t address) {
                : "r"(address)
                : "memory");
   return v;
+}
+
+// Copies to the shared memory of a block of the cluster and counts the bytes on that block's barrier. Addresses and
+// size are multiples of 16.
+__device__ __forceinline__ void copy_to_cluster(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "r"(from), "r"(bytes), "r"(barrier)
+               : "memory");
 }
 
 __device__ __forceinline__ float2 load_cluster_f2(uint32_t address) {

@@ -41,7 +41,6 @@ class Scorer {
       const RingPlace<Layout::kSlotCount> first_slot = place_;
       float scores[4 * kTiles];
       multiply(scores);
-      TRACE(7);
       if (!Layout::kLastSlotHasValues && lane_ == 0) {  // it has been used
         barrier_arrive(base_ + Layout::kEmpty + 8 * first_slot.ahead(Layout::kSlotsOfTile - 1).index);
       }
@@ -55,7 +54,6 @@ class Scorer {
       }
       weigh(scores, buffer);
       buffer.advance();
-      TRACE(8);
     }
     publish();
   }
@@ -69,8 +67,6 @@ class Scorer {
       if (chunk % Layout::kSlotChunks == 0) barrier_wait(base_ + Layout::kFull + 8 * place_.index, place_.parity);
       const uint64_t tokens = operand(base_ + chunk_offset<Layout>(place_, chunk % Layout::kSlotChunks));
       const uint64_t queries = operand(base_ + Layout::kQuery + Layout::kOperandBytes * chunk);
-      if (chunk == 0) TRACE(5);
-      if (chunk == kChunks - 1) TRACE(6);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < 4; ++k) wgmma<false>(part[chunk & 1], tokens + 2 * k, queries + 2 * k, k > 0);

@@ -36,7 +36,6 @@ class Scorer64 {
       const RingPlace<Layout::kSlotCount> first_slot = place_;
       float scores[4 * kTiles];
       multiply(scores);
-      TRACE(7);
       if (!Layout::kLastSlotHasValues && lane_ == 0) {  // it has been used
         barrier_arrive(base_ + Layout::kEmpty + 8 * first_slot.ahead(Layout::kSlotsOfTile - 1).index);
       }
@@ -52,7 +51,6 @@ class Scorer64 {
         weigh<false>(scores, buffer);
       }
       buffer.advance();
-      TRACE(8);
     }
     publish();
   }
@@ -66,8 +64,6 @@ class Scorer64 {
       if (chunk % Layout::kSlotChunks == 0) barrier_wait(base_ + Layout::kFull + 8 * place_.index, place_.parity);
       const uint64_t tokens = operand(base_ + chunk_offset<Layout>(place_, chunk % Layout::kSlotChunks));
       const uint64_t queries = operand(base_ + Layout::kQuery + Layout::kOperandBytes * chunk);
-      if (chunk == 0) TRACE(5);
-      if (chunk == kChunks - 1) TRACE(6);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < 4; ++k) wgmma<false>(part[chunk & 1], queries + 2 * k, tokens + 2 * k, k > 0);
@@ -120,7 +116,8 @@ class Scorer64 {
       float largest = product<kHidden>(scores[2 * r]);
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
-        largest = fmaxf(largest, fmaxf(product<kHidden>(scores[4 * n + 2 * r]), product<kHidden>(scores[4 * n + 2 * r + 1])));
+        largest =
+            fmaxf(largest, fmaxf(product<kHidden>(scores[4 * n + 2 * r]), product<kHidden>(scores[4 * n + 2 * r + 1])));
       }
       largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, 2));

@@ -39,15 +39,12 @@ class Adder {
 #pragma unroll 1
     for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       barrier_wait(base_ + Layout::kWeightsFull + 8 * buffer.index, buffer.parity);
-      TRACE(9);
       if (read<uint32_t>(shared_ + Layout::kGrows + 16 * buffer.index) != 0) rescale(buffer.index);
       multiply(place, buffer.index);
       place.advance(Layout::kSlotsOfTile);
       buffer.advance();
     }
-    TRACE(10);
     store();
-    TRACE(11);
   }
 
  private:
@@ -107,6 +104,7 @@ class Adder {
         }
       }
     }
+    fence_proxy_async();
   }
 
   const Task& task_;

@@ -7,8 +7,8 @@
 namespace flashmla::cuda::dense {
 
 // Results have the rows on the M side: a thread has rows 16 warp + g and + 8 of dimensions 8n + 2c and + 1 of each of
-// its group's chunks. Rounded weights come through registers, what they lack from shared memory: with both from there tensor
-// cores would read 4 KB of it in the 32 cycles of an instruction, which is all that it gives.
+// its group's chunks. Rounded weights come through registers, what they lack from shared memory: with both from there
+// tensor cores would read 4 KB of it in the 32 cycles of an instruction, which is all that it gives.
 template <int kChunks>
 class Adder64 {
  public:
