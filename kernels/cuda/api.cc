@@ -95,6 +95,13 @@ class CurrentDevice {
   cudaError_t error_ = cudaSuccess;
 };
 
+// All of them, ordered by the number of heads.
+Kernels by_heads(Kernels kernels, const Kernels& more) {
+  kernels.insert(kernels.end(), more.begin(), more.end());
+  std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel& a, const Kernel& b) { return a.heads < b.heads; });
+  return kernels;
+}
+
 int32_t padded_heads(int32_t heads) {
   return (heads + kHeadMultiple - 1) / kHeadMultiple * kHeadMultiple;
 }
@@ -165,7 +172,7 @@ flashmla_status decode(flashmla_context& context, const Params& params) {
   const CurrentDevice current(context.device);
   cudaError_t result = current.error();
   const auto stream = static_cast<cudaStream_t>(params.stream);
-  if (result == cudaSuccess) result = plan.kernel->launch(arguments, plan.grid, stream);
+  if (result == cudaSuccess) result = plan.kernel->launch(*plan.kernel, arguments, plan.grid, stream);
   if (result == cudaSuccess && plan.grid.parts > 1) {
     result = combine(arguments, plan.grid.rows, arguments.heads_per_row, stream);
   }
@@ -195,9 +202,14 @@ flashmla_status flashmla_context_create(const flashmla_options* options, flashml
   cudaError_t error = current.error();
   int multiprocessors = 0;
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  const std::array<Kernels, kFamilies> kernels = {
-      kernels_v4(),       kernels_v32(),      kernels_v41(),           kernels_v41_fp4(),
-      kernels_dense576(), kernels_dense512(), kernels_dense576_sm90(), kernels_dense512_sm90()};
+  const std::array<Kernels, kFamilies> kernels = {by_heads(kernels_v4(), kernels_v4_sm90()),
+                                                  by_heads(kernels_v32(), kernels_v32_sm90()),
+                                                  kernels_v41(),
+                                                  kernels_v41_fp4(),
+                                                  kernels_dense576(),
+                                                  kernels_dense512(),
+                                                  kernels_dense576_sm90(),
+                                                  kernels_dense512_sm90()};
   for (size_t i = 0; i < kFamilies; ++i) {
     Family& family = made->families[i];
     family.kernels = kernels[i];

@@ -8,14 +8,14 @@
 namespace flashmla::cuda {
 
 // {reference of the first chunk, of the last, maximum, sum} of a head, after Worker::publish_sums().
-template <typename Format, int kHeads, int kGroups>
+template <typename Layout>
 __device__ __forceinline__ float4 summary_of(const uint8_t* shared, int head) {
-  using Layout = SharedLayout<Format, kHeads, kGroups>;
+  constexpr int kGroups = Layout::kGroups;
   float2 part[kGroups];
   float maximum = kNoMaximum;
 #pragma unroll
   for (int k = 0; k < kGroups; ++k) {
-    part[k] = read<float2>(shared + Layout::kSums + 8 * (k * kHeads + head));
+    part[k] = read<float2>(shared + Layout::kSums + 8 * (k * Layout::kHeads + head));
     maximum = fmaxf(maximum, part[k].x);
   }
   float sum = 0;
@@ -123,13 +123,13 @@ class Worker {
               rescale_.reference[n] - spread_bits_);
       }
     }
-    __syncthreads();
+    sync_workers();
   }
 
-  // Calls take(head, chunk, first, second) for everything this thread has: 8 neighbouring dimensions of a chunk from
-  // 8g; for kHalvesE4m3 4 from 4g and 4 from 32 + 4g.
+  // Calls take(head, chunk, offset, values) for everything this thread has: 4 dimensions from `offset` of a chunk.
   template <typename Take>
   __device__ __forceinline__ void for_each_result(Take take) const {
+    constexpr bool kHalved = Format::kChunk == Chunk::kHalvesE4m3;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -138,7 +138,9 @@ class Worker {
                               accumulators_[1][n][2 + k]};
         const float4 second = {accumulators_[2][n][k], accumulators_[2][n][2 + k], accumulators_[3][n][k],
                                accumulators_[3][n][2 + k]};
-        take(8 * n + 2 * c_ + k, chunk_, first, second);
+        const int head = 8 * n + 2 * c_ + k;
+        take(head, chunk_, kHalved ? 4 * g_ : 8 * g_, first);
+        take(head, chunk_, kHalved ? 32 + 4 * g_ : 8 * g_ + 4, second);
       }
     }
   }

@@ -163,7 +163,7 @@ class QueryLoader {
       write(shared + Layout::kQuery + piece / 8 * Layout::kOperandBytes + row * 128 + ((piece ^ row) & 7) * 16,
             piece_[k]);
     }
-    fence_proxy_async();
+    fence_async_proxy();
   }
 
  private:

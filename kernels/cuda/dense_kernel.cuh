@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(Layout<kRows, kChunks>::kThreads, 1)
 }
 
 template <int kRows, int kChunks>
-cudaError_t launch(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
+cudaError_t launch(const Kernel& /*kernel*/, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
   const Selection& main = arguments.main;
   Pages pages{};
   pages.lengths = main.lengths;
@@ -154,7 +154,6 @@ Kernel describe() {
   using Layout = dense::Layout<kRows, kChunks>;
   Kernel kernel{};
   kernel.heads = kRows;
-  kernel.tile_tokens = kTileTokens;
   kernel.splits = (2U << kMaxSplits) - 2;
   kernel.shared_bytes = Layout::kBytes;
   kernel.threads = Layout::kThreads;

@@ -16,7 +16,7 @@ constexpr double kMergePerRow = 0.07;
 constexpr double kCombine = 2.0;
 constexpr double kPerPart = 0.06;
 
-constexpr int32_t kMostBoxTokens = 64;
+constexpr int32_t kTileTokens = 64;
 constexpr int32_t kLeastBoxTokens = 16;
 constexpr int64_t kStrideLimit = int64_t{1} << 40;  // bytes, of a tensor map
 
@@ -28,7 +28,7 @@ constexpr int64_t divide_up(int64_t number, int64_t by) {
 
 int32_t box_tokens(const Pool& pool) {
   if (pool.num_slots == 0 || pool.page_stride >= kStrideLimit || pool.row_stride >= kStrideLimit) return 0;
-  int32_t tokens = kMostBoxTokens;
+  int32_t tokens = kTileTokens;
   while (pool.page_size.divisor % static_cast<uint32_t>(tokens) != 0) tokens /= 2;
   return tokens >= kLeastBoxTokens ? tokens : 0;
 }
@@ -40,7 +40,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
   const Kernel& kernel = kernels[index];
   const Occupancy& occupancy = occupancies[index];
   const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
-  const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kernel.tile_tokens), 1);
+  const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kTileTokens), 1);
   Plan plan{&kernel, {work.rows, static_cast<int32_t>(divide_up(padded_heads, kernel.heads)), 1, 1}, 0};
   double best = std::numeric_limits<double>::infinity();
   for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include "kernels/cuda/ptx.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace flashmla::cuda {
 
@@ -18,50 +19,9 @@ __device__ __forceinline__ void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Counts one arrival; what this thread wrote before is visible to whoever waits.
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-// Waits for the end of the phase of this parity; true at once for parity 1 of a barrier that nobody has used yet.
-__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
-  asm volatile(
-      "{\n\t"
-      ".reg .pred done;\n\t"
-      "wait:\n\t"
-      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
-      "@done bra finished;\n\t"
-      "bra wait;\n\t"
-      "finished:\n\t"
-      "}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
-
 // Arrives at a barrier of `threads` threads without waiting for the others.
 __device__ __forceinline__ void named_barrier_arrive(uint32_t id, uint32_t threads) {
   asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-// A barrier among `threads` threads; true if `mine` is for any of them.
-__device__ __forceinline__ bool named_barrier_or(uint32_t id, uint32_t threads, bool mine) {
-  uint32_t any;
-  asm volatile(
-      "{\n\t"
-      ".reg .pred mine, any;\n\t"
-      "setp.ne.b32 mine, %3, 0;\n\t"
-      "barrier.cta.red.or.pred any, %1, %2, mine;\n\t"
-      "selp.b32 %0, 1, 0, any;\n\t"
-      "}"
-      : "=r"(any)
-      : "r"(id), "r"(threads), "r"(static_cast<uint32_t>(mine))
-      : "memory");
-  return any != 0;
-}
-
-// Makes this thread's stores to shared memory visible to tensor cores and copies, once a barrier has followed.
-__device__ __forceinline__ void fence_proxy_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // --- registers -------------------------------------------------------------------------------------------------------
@@ -132,16 +92,6 @@ __device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&tiles
                : "memory");
 }
 
-// Loads from the shared memory of a block of the cluster (map_to_rank()).
-__device__ __forceinline__ float4 load_cluster_f4(uint32_t address) {
-  float4 v;
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(address)
-               : "memory");
-  return v;
-}
-
 // Copies to the shared memory of a block of the cluster and counts the bytes on that block's barrier. Addresses and
 // size are multiples of 16.
 __device__ __forceinline__ void copy_to_cluster(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier) {
@@ -150,27 +100,7 @@ __device__ __forceinline__ void copy_to_cluster(uint32_t to, uint32_t from, uint
                : "memory");
 }
 
-__device__ __forceinline__ float2 load_cluster_f2(uint32_t address) {
-  float2 v;
-  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
-  return v;
-}
-
 // --- products of a warpgroup -----------------------------------------------------------------------------------------
-
-__device__ __forceinline__ void wgmma_fence() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void wgmma_commit() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Waits until at most the latest `kPending` committed groups are still being computed.
-template <int kPending>
-__device__ __forceinline__ void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
 
 // Describes an operand in shared memory whose rows are 128 bytes (64 elements of BF16) with the swizzle of 128 bytes,
 // 8 rows after 8 rows; the same for either operand and for a transposed one. Aligned to 1024 bytes but for steps along

@@ -73,11 +73,13 @@ class Scorer {
       wgmma_commit();
       if (chunk > 0) {
         wgmma_wait<1>();
+        pin(part[(chunk - 1) & 1]);
         add(part[(chunk - 1) & 1], scores, chunk == 1);
       }
       if (chunk % Layout::kSlotChunks == Layout::kSlotChunks - 1) place_.advance();
     }
     wgmma_wait<0>();
+    pin(part[(kChunks - 1) & 1]);
     add(part[(kChunks - 1) & 1], scores, false);
   }
 
@@ -145,7 +147,7 @@ class Scorer {
                                 {low[2 * n], low[2 * n + 1], low[2 * n + 2], low[2 * n + 3]});
     }
     if (lane_ == 0) write(shared_ + Layout::kGrows + 16 * buffer.index + 4 * warp_, static_cast<uint32_t>(grows));
-    fence_proxy_async();
+    fence_async_proxy();
     __syncwarp();
     if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsFull + 8 * buffer.index);
   }

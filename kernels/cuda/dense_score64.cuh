@@ -70,11 +70,13 @@ class Scorer64 {
       wgmma_commit();
       if (chunk > 0) {
         wgmma_wait<1>();
+        pin(part[(chunk - 1) & 1]);
         add(part[(chunk - 1) & 1], scores, chunk == 1);
       }
       if (chunk % Layout::kSlotChunks == Layout::kSlotChunks - 1) place_.advance();
     }
     wgmma_wait<0>();
+    pin(part[(kChunks - 1) & 1]);
     add(part[(kChunks - 1) & 1], scores, false);
   }
 
@@ -167,7 +169,7 @@ class Scorer64 {
         write(shared_ + Layout::kFactors + 4 * (buffer.index * 64 + 16 * warp_ + g_ + 8 * r), factor[r]);
       }
     }
-    fence_proxy_async();
+    fence_async_proxy();
     __syncwarp();
     if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsFull + 8 * buffer.index);
   }

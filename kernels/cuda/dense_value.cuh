@@ -39,7 +39,10 @@ class Adder {
 #pragma unroll 1
     for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       barrier_wait(base_ + Layout::kWeightsFull + 8 * buffer.index, buffer.parity);
-      if (read<uint32_t>(shared_ + Layout::kGrows + 16 * buffer.index) != 0) rescale(buffer.index);
+      if (read<uint32_t>(shared_ + Layout::kGrows + 16 * buffer.index) != 0) {
+        rescale(buffer.index);
+        pin_sums();
+      }
       multiply(place, buffer.index);
       place.advance(Layout::kSlotsOfTile);
       buffer.advance();
@@ -48,6 +51,11 @@ class Adder {
   }
 
  private:
+  __device__ __forceinline__ void pin_sums() {
+#pragma unroll
+    for (int m = 0; m < kOwn; ++m) pin(sums_[m]);
+  }
+
   __device__ __forceinline__ void rescale(uint32_t buffer) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
@@ -78,6 +86,7 @@ class Adder {
       wgmma_commit();
     }
     release<0>(place);
+    pin_sums();
     if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer);
   }
 
@@ -104,7 +113,7 @@ class Adder {
         }
       }
     }
-    fence_proxy_async();
+    fence_async_proxy();
   }
 
   const Task& task_;

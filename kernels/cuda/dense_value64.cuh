@@ -37,7 +37,10 @@ class Adder64 {
 #pragma unroll 1
     for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       barrier_wait(base_ + Layout::kWeightsFull + 8 * buffer.index, buffer.parity);
-      if (read<uint32_t>(shared_ + Layout::kGrows + 16 * buffer.index + 4 * warp_) != 0) rescale(buffer.index);
+      if (read<uint32_t>(shared_ + Layout::kGrows + 16 * buffer.index + 4 * warp_) != 0) {
+        rescale(buffer.index);
+        pin_sums();
+      }
       const uint32_t weights = base_ + Layout::kWeights + buffer.index * 2 * Layout::kOperandBytes;
       uint32_t high[4][4];
       load(weights, high);
@@ -53,6 +56,7 @@ class Adder64 {
         wgmma_commit();
       }
       release<0>(place);
+      pin_sums();
       if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer.index);
       place.advance(kChunks);
       buffer.advance();
@@ -61,6 +65,11 @@ class Adder64 {
   }
 
  private:
+  __device__ __forceinline__ void pin_sums() {
+#pragma unroll
+    for (int m = 0; m < kOwn; ++m) pin(sums_[m]);
+  }
+
   __device__ __forceinline__ void rescale(uint32_t buffer) {
     const uint8_t* factors = shared_ + Layout::kFactors + 4 * (buffer * 64 + 16 * warp_ + (lane_ >> 2));
     const float factor[2] = {read<float>(factors), read<float>(factors + 32)};

@@ -92,12 +92,55 @@ __device__ __forceinline__ TokenRange token_range(const DecodeArguments& a, int3
 }
 
 // For sources without alignment: slow, right.
-__device__ __noinline__ inline void copy_bytes(uint8_t* to, const uint8_t* from, int bytes) {
+__device__ __forceinline__ void copy_bytes_here(uint8_t* to, const uint8_t* from, int bytes) {
+#pragma unroll 1
   for (int i = 0; i < bytes; ++i) to[i] = from != nullptr ? from[i] : 0;
+}
+
+// The same as a function of its own, which takes no registers where it is not called.
+__device__ __noinline__ inline void copy_bytes(uint8_t* to, const uint8_t* from, int bytes) {
+  copy_bytes_here(to, from, bytes);
 }
 
 __device__ __forceinline__ const uint8_t* shuffle_pointer(const uint8_t* pointer, int lane) {
   return reinterpret_cast<const uint8_t*>(__shfl_sync(~0U, reinterpret_cast<unsigned long long>(pointer), lane));
+}
+
+// Copies kTimes pieces of kLanes * 16 bytes of each of a warp's 16 tokens; 32 / kLanes tokens at a time. `row`: of the
+// token of this lane, null: zeros, `anywhere` is then an address that may be read.
+template <int kLanes, int kTimes, int kStride>
+__device__ __forceinline__ void copy_pieces(const uint8_t* row, uint8_t* rows, int offset, const uint8_t* anywhere) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  constexpr int kAtOnce = 32 / kLanes;
+  const int mine = offset + 16 * (lane % kLanes);
+#pragma unroll
+  for (int first = 0; first < kGroupTokens; first += kAtOnce) {
+    const int token = first + lane / kLanes;
+    const uint8_t* from = shuffle_pointer(row, token % 32);
+    const bool zero = from == nullptr;
+    from = zero ? anywhere : from + mine;
+    const uint32_t to = smem_address(rows + token * kStride + mine);
+    if (kAtOnce > kGroupTokens && token >= kGroupTokens) break;
+#pragma unroll
+    for (int i = 0; i < kTimes; ++i) copy_async_16(to + 16 * kLanes * i, from + 16 * kLanes * i, zero);
+  }
+}
+
+// Copies a scale row to `to`, or zeroes it.
+template <int kBytes>
+__device__ __forceinline__ void copy_scales(const uint8_t* from, uint32_t to, const uint8_t* anywhere) {
+  const bool zero = from == nullptr;
+  if (zero) from = anywhere;
+  if constexpr (kBytes == 8) copy_async_8(to, from, zero);
+  if constexpr (kBytes >= 16) copy_async_16(to, from, zero);
+  if constexpr (kBytes == 32) copy_async_16(to + 16, from + 16, zero);
+}
+
+// Null if there is no token.
+template <typename Format>
+__device__ __forceinline__ const uint8_t* scales_of(const Source<Format>& source) {
+  if (source.row == nullptr) return nullptr;
+  return Format::kInnerScales >= 0 ? source.row + Format::kInnerScales : source.scales;
 }
 
 // A warp brings the tokens of its group of each tile into shared memory, one tile ahead of their use; missing tokens
@@ -156,54 +199,32 @@ class Fetcher {
                               range_.begin + tile * Layout::kTileTokens + kGroupTokens * group_ + lane_);
   }
 
-  // kTimes pieces of kLanes * 16 bytes of each token; 32 / kLanes tokens at a time.
-  template <int kLanes, int kTimes>
-  __device__ __forceinline__ void copy_pieces(const uint8_t* row, uint8_t* rows, int offset) const {
-    constexpr int kAtOnce = 32 / kLanes;
-    const int mine = offset + 16 * (lane_ % kLanes);
-#pragma unroll
-    for (int first = 0; first < kGroupTokens; first += kAtOnce) {
-      const int token = first + lane_ / kLanes;
-      const uint8_t* from = shuffle_pointer(row, token % 32);
-      const bool zero = from == nullptr;
-      from = zero ? a_.main.pool.base : from + mine;
-      const uint32_t to = smem_address(rows + token * Format::kRowStride + mine);
-      if (kAtOnce > kGroupTokens && token >= kGroupTokens) break;
-#pragma unroll
-      for (int i = 0; i < kTimes; ++i) copy_async_16(to + 16 * kLanes * i, from + 16 * kLanes * i, zero);
-    }
-  }
-
   __device__ __forceinline__ void copy(const Source<Format>& source, uint8_t* rows, uint8_t* scales) const {
     constexpr int kFirst = Format::kSecondHalf;                     // the first half ends here
     constexpr int kMore = Format::kRowBytes - Format::kSecondPart;  // of the second half, behind the scales
+    constexpr int kStride = Format::kRowStride;
+    const uint8_t* anywhere = a_.main.pool.base;
     static_assert(kFirst % 128 == 0);
     // As much of a token as possible in one instruction: each token is a page of its own for the address translation.
     if constexpr (kSharers<kGroups> == 1) {
-      copy_pieces<(2 * kFirst < 512 ? 2 * kFirst / 16 : 32), (2 * kFirst + 511) / 512>(source.row, rows, 0);
+      copy_pieces<(2 * kFirst < 512 ? 2 * kFirst / 16 : 32), (2 * kFirst + 511) / 512, kStride>(source.row, rows, 0,
+                                                                                                anywhere);
     } else {
-      copy_pieces<(kFirst < 512 ? kFirst / 16 : 32), (kFirst + 511) / 512>(source.row, rows, sharer_ == 0 ? 0 : kFirst);
+      copy_pieces<(kFirst < 512 ? kFirst / 16 : 32), (kFirst + 511) / 512, kStride>(
+          source.row, rows, sharer_ == 0 ? 0 : kFirst, anywhere);
     }
     if ((kSharers<kGroups> == 1 || sharer_ == 1) && kMore > 0) {
-      if constexpr (kMore >= 128) copy_pieces<8, kMore / 128>(source.row, rows, Format::kSecondPart);
+      if constexpr (kMore >= 128) copy_pieces<8, kMore / 128, kStride>(source.row, rows, Format::kSecondPart, anywhere);
       if constexpr (kMore % 128 != 0) {
-        copy_pieces<kMore % 128 / 16, 1>(source.row, rows, Format::kRowBytes - kMore % 128);
+        copy_pieces<kMore % 128 / 16, 1, kStride>(source.row, rows, Format::kRowBytes - kMore % 128, anywhere);
       }
     }
-    if (Format::kStoredScales > 0 && lane_ < kGroupTokens) {
-      const bool zero = source.row == nullptr;
-      const uint8_t* from = zero ? a_.main.pool.base : scales_of(source);
-      const uint32_t to = smem_address(scales + lane_ * Format::kStoredScales);
-      if constexpr (Format::kStoredScales == 8) copy_async_8(to, from, zero);
-      if constexpr (Format::kStoredScales >= 16) copy_async_16(to, from, zero);
-      if constexpr (Format::kStoredScales == 32) copy_async_16(to + 16, from + 16, zero);
+    if constexpr (Format::kStoredScales > 0) {
+      if (lane_ < kGroupTokens) {
+        copy_scales<Format::kStoredScales>(scales_of(source), smem_address(scales + lane_ * Format::kStoredScales),
+                                           a_.main.pool.base);
+      }
     }
-  }
-
-  // Null if there is no token.
-  static __device__ __forceinline__ const uint8_t* scales_of(const Source<Format>& source) {
-    if (source.row == nullptr) return nullptr;
-    return Format::kInnerScales >= 0 ? source.row + Format::kInnerScales : source.scales;
   }
 
   const DecodeArguments& a_;

@@ -84,38 +84,31 @@ __device__ __forceinline__ float4 times(const float4& v, float by) {
   return {v.x * by, v.y * by, v.z * by, v.w * by};
 }
 
-template <typename Format, int kHeads, int kGroups>
+template <typename Worker>
 __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Place& place, uint8_t* shared,
-                                             Worker<Format, kHeads, kGroups>& worker, int lane) {
-  using Layout = SharedLayout<Format, kHeads, kGroups>;
+                                             Worker& worker) {
+  using Layout = typename Worker::Layout;
+  using Format = typename Layout::Format;
   worker.publish_sums();
-  // What each head's accumulators are multiplied with: of scaled chunks, and of BF16 ones. The weights' place is free.
-  uint8_t* shares = shared + Layout::kWeights;
-  for (int h = threadIdx.x; h < kHeads; h += kThreads) {
+  // What each head's accumulators are multiplied with: of scaled chunks, and of BF16 ones.
+  uint8_t* shares = shared + Layout::kShares;
+  for (int h = threadIdx.x; h < Layout::kHeads; h += kThreads) {
     const Head head = head_of<Format>(a, place, h);
     if (!head.real) continue;
-    const float4 summary = summary_of<Format, kHeads, kGroups>(shared, h);
+    const float4 summary = summary_of<Layout>(shared, h);
     Destination::of<Format>(a, place, head, h).store_sums(summary.z, summary.w);
     const float inverse =
         summary.w == 0 ? 0 : 1 / denominator(read<float>(shared + Layout::kSinks + 4 * h), summary.z, summary.w);
     write(shares + 8 * h,
           float2{exp2_fast(summary.x - summary.z) * inverse, exp2_fast(summary.y - summary.z) * inverse});
   }
-  __syncthreads();
-  const int g = lane >> 2;
-  worker.for_each_result([&](int h, int chunk, const float4& first, const float4& second) {
+  sync_workers();
+  worker.for_each_result([&](int h, int chunk, int offset, auto values) {
     const Head head = head_of<Format>(a, place, h);
     if (!head.real) return;
     const auto share = read<float2>(shares + 8 * h);
     const float inverse = chunk == Format::kBf16Chunk ? share.y : share.x;
-    const auto to = Destination::of<Format>(a, place, head, h);
-    if constexpr (Format::kChunk == Chunk::kHalvesE4m3) {
-      to.store(kChunkDims * chunk + 4 * g, times(first, inverse));
-      to.store(kChunkDims * chunk + 32 + 4 * g, times(second, inverse));
-    } else {
-      to.store(kChunkDims * chunk + 8 * g, times(first, inverse));
-      to.store(kChunkDims * chunk + 8 * g + 4, times(second, inverse));
-    }
+    Destination::of<Format>(a, place, head, h).store(kChunkDims * chunk + offset, times(values, inverse));
   });
 }
 
@@ -138,83 +131,75 @@ __device__ __forceinline__ int results_bytes(const DecodeArguments& a) {
   return static_cast<int>(a.splits.divisor) * most_units(a) * kUnitBytes<kHeads>;
 }
 
-// True if the second stage has room for that and no block of the cluster needs it for tokens.
-template <typename Format, int kHeads, int kGroups>
+// True if there is room for that where tokens of a second tile would be, and no block of the cluster has one.
+template <typename Layout>
 __device__ __forceinline__ bool results_have_a_place(const DecodeArguments& a, const TokenRange& range) {
-  using Layout = SharedLayout<Format, kHeads, kGroups>;
-  const int bytes = results_bytes<kHeads>(a) + static_cast<int>(a.splits.divisor) * kHeads * 16;
-  return range.each <= Layout::kTileTokens && bytes <= Layout::kRowsBytes;
+  const int bytes = results_bytes<Layout::kHeads>(a) + static_cast<int>(a.splits.divisor) * Layout::kHeads * 16;
+  return range.each <= Layout::kTileTokens && bytes <= Layout::kSecondTileBytes;
 }
 
-template <typename Format, int kHeads, int kGroups>
+template <typename Layout>
 __device__ __forceinline__ uint8_t* exchange(const DecodeArguments& a, const TokenRange& range, uint8_t* shared) {
-  using Layout = SharedLayout<Format, kHeads, kGroups>;
-  return shared + (results_have_a_place<Format, kHeads, kGroups>(a, range) ? Layout::kRows + Layout::kRowsBytes : 0);
+  return shared + (results_have_a_place<Layout>(a, range) ? Layout::kSecondTile : 0);
 }
 
 // One thread, before the cluster's first barrier.
-template <typename Format, int kHeads, int kGroups>
+template <typename Layout>
 __device__ __forceinline__ void expect_results(const DecodeArguments& a, uint8_t* shared, int rank) {
-  const uint32_t barrier = smem_address(shared + SharedLayout<Format, kHeads, kGroups>::kArrived);
+  const uint32_t barrier = smem_address(shared + Layout::kArrived);
   const int units = a.first_unit[rank + 1] - a.first_unit[rank];
   barrier_init(barrier, 1);
-  barrier_arrive_expect(barrier, a.splits.divisor * (units * kUnitBytes<kHeads> + kHeads * 16));
+  barrier_arrive_expect(barrier, a.splits.divisor * (units * kUnitBytes<Layout::kHeads> + Layout::kHeads * 16));
 }
 
-template <typename Format, int kHeads, int kGroups>
+template <typename Worker>
 __device__ __forceinline__ void send_results(const DecodeArguments& a, const TokenRange& range, uint8_t* shared,
-                                             Worker<Format, kHeads, kGroups>& worker, int rank, int lane) {
-  using Layout = SharedLayout<Format, kHeads, kGroups>;
-  const int g = lane >> 2;
+                                             Worker& worker, int rank) {
+  using Layout = typename Worker::Layout;
+  constexpr int kHeads = Layout::kHeads;
   const int splits = static_cast<int>(a.splits.divisor);
-  const uint32_t results = smem_address(exchange<Format, kHeads, kGroups>(a, range, shared));
+  const uint32_t results = smem_address(exchange<Layout>(a, range, shared));
   const uint32_t summaries = results + results_bytes<kHeads>(a);
   const uint32_t to_all = results + rank * most_units(a) * kUnitBytes<kHeads>;
   const uint32_t arrived = smem_address(shared + Layout::kArrived);
-  worker.for_each_result([&](int h, int chunk, const float4& first, const float4& second) {
+  const auto send = [&](int h, int chunk, int offset, auto values) {
     const int unit = 2 * chunk + (h >> 2 & 1);
     const int owner = unit * splits / kUnits;
     const int head = h / 8 * 4 + (h & 3);
-    const int place = (unit - a.first_unit[owner]) * kUnitBytes<kHeads> + head * kChunkDims * 4;
-    const uint32_t to = map_to_rank(to_all + place, owner);
-    const uint32_t barrier = map_to_rank(arrived, owner);
-    if constexpr (Format::kChunk == Chunk::kHalvesE4m3) {
-      store_cluster_f4(to + 16 * g, first, barrier);
-      store_cluster_f4(to + 128 + 16 * g, second, barrier);
-    } else {
-      store_cluster_f4(to + 32 * g, first, barrier);
-      store_cluster_f4(to + 32 * g + 16, second, barrier);
-    }
-  });
+    const int place = (unit - a.first_unit[owner]) * kUnitBytes<kHeads> + (head * kChunkDims + offset) * 4;
+    store_cluster(map_to_rank(to_all + place, owner), values, map_to_rank(arrived, owner));
+  };
+  worker.for_each_result(send);
   worker.publish_sums();
   for (int i = threadIdx.x; i < kHeads * splits; i += kThreads) {
     const int to = i / kHeads;
     const int head = i % kHeads;
-    store_cluster_f4(map_to_rank(summaries + 16 * (kHeads * rank + head), to),
-                     summary_of<Format, kHeads, kGroups>(shared, head), map_to_rank(arrived, to));
+    store_cluster(map_to_rank(summaries + 16 * (kHeads * rank + head), to), summary_of<Layout>(shared, head),
+                  map_to_rank(arrived, to));
   }
 }
 
 // Keeps the sinks of the block's heads at hand. The sink of a row with several parts joins when they are added up.
-template <typename Format, int kHeads, int kGroups>
+template <typename Layout>
 __device__ __forceinline__ void store_sinks(float sink, uint8_t* shared) {
-  if (threadIdx.x < kHeads) write(shared + SharedLayout<Format, kHeads, kGroups>::kSinks + 4 * threadIdx.x, sink);
+  if (threadIdx.x < Layout::kHeads) write(shared + Layout::kSinks + 4 * threadIdx.x, sink);
 }
 
 // Sums up this block's units.
-template <typename Format, int kHeads, int kGroups>
+template <typename Layout>
 __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Place& place, const TokenRange& range,
                                               uint8_t* shared, int rank) {
-  using Layout = SharedLayout<Format, kHeads, kGroups>;
+  using Format = typename Layout::Format;
+  constexpr int kHeads = Layout::kHeads;
   const int splits = static_cast<int>(a.splits.divisor);
-  const uint8_t* results = exchange<Format, kHeads, kGroups>(a, range, shared);
+  const uint8_t* results = exchange<Layout>(a, range, shared);
   const uint8_t* partials = results + results_bytes<kHeads>(a);
   const int first = a.first_unit[rank];
   const int own_units = a.first_unit[rank + 1] - first;
   const int stride = most_units(a) * kUnitBytes<kHeads>;
   barrier_wait_cluster(smem_address(shared + Layout::kArrived), 0);
   // What each source's accumulators are multiplied with: of scaled chunks, and of BF16 ones. [source][head]
-  uint8_t* shares = shared + Layout::kWeights;
+  uint8_t* shares = shared + Layout::kShares;
   float total_maximum = 0, total_sum = 0;  // of head threadIdx.x
   for (int i = threadIdx.x; i < kHeads * splits; i += kThreads) {
     const int h = i % kHeads;
@@ -233,7 +218,7 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, const Pl
     write(shares + 8 * i, float2{exp2_fast(own.x - maximum) * inverse, exp2_fast(own.y - maximum) * inverse});
     if (i < kHeads) total_maximum = maximum, total_sum = sum;
   }
-  __syncthreads();
+  sync_workers();
   constexpr int kItems = kHeads / 2 * (kChunkDims / 4);  // of 4 dimensions, in one unit
   for (int i = threadIdx.x; i < own_units * kItems; i += kThreads) {
     const int unit = first + i / kItems;

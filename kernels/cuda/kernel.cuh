@@ -19,6 +19,16 @@ template <typename Format, int kHeads, int kGroups>
 constexpr int kBlocksPerSm =
     kHeads == 8 && kGroups == 4 && !kDense<Format> && Format::kInnerScales < 0 ? kMostBlocksPerSm : 1;
 
+template <int kHeads>
+__device__ __forceinline__ Place place_of_block(const DecodeArguments& a) {
+  const int cluster = cluster_index();
+  const auto row = static_cast<int32_t>(quotient(cluster, a.parts));
+  const int part = cluster - row * static_cast<int32_t>(a.parts.divisor);
+  const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
+  return {b, row - b * static_cast<int32_t>(a.rows_per_request.divisor), static_cast<int32_t>(blockIdx.y) * kHeads, row,
+          part};
+}
+
 template <typename Format, int kHeads, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups>)
     decode_kernel(const __grid_constant__ DecodeArguments a) {
@@ -27,53 +37,48 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int rank = cluster_rank();
-  const int cluster = cluster_index();
-  const auto row = static_cast<int32_t>(quotient(cluster, a.parts));
-  const int part = cluster - row * static_cast<int32_t>(a.parts.divisor);
-  const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
-  const Place place = {b, row - b * static_cast<int32_t>(a.rows_per_request.divisor),
-                       static_cast<int32_t>(blockIdx.y) * kHeads, row, part};
-  const TokenRange range = token_range<Format>(a, place.b, part * static_cast<int32_t>(a.splits.divisor) + rank);
+  const Place place = place_of_block<kHeads>(a);
+  const TokenRange range = token_range<Format>(a, place.b, place.part * static_cast<int32_t>(a.splits.divisor) + rank);
   const bool merges = a.splits.divisor > 1;
 
   Worker<Format, kHeads, kGroups> worker(a, place, range, shared, warp, lane);
-  QueryLoader<Format, kHeads, kGroups> queries(a, place, shared, warp, lane);
+  QueryLoader<Layout> queries(a, place, shared, warp, lane);
   queries.start();
   float sink = -INFINITY;
   if (threadIdx.x < kHeads && a.parts.divisor == 1) {
     sink = load_sink(a, head_of<Format>(a, place, static_cast<int>(threadIdx.x)));
   }
   if (merges) {
-    if (threadIdx.x == 0) expect_results<Format, kHeads, kGroups>(a, shared, rank);
+    if (threadIdx.x == 0) expect_results<Layout>(a, shared, rank);
     __syncwarp();
     cluster_arrive_relaxed();
   }
   worker.start();
   queries.finish();
-  store_sinks<Format, kHeads, kGroups>(sink, shared);
+  store_sinks<Layout>(sink, shared);
   __syncthreads();
   worker.run();
   if (!merges) {
-    finish_alone(a, place, shared, worker, lane);
+    finish_alone(a, place, shared, worker);
     return;
   }
   cluster_wait();
   // Where a block has one tile the others' results go to the place of a second one; else all must be done first.
-  if (!results_have_a_place<Format, kHeads, kGroups>(a, range)) {
+  if (!results_have_a_place<Layout>(a, range)) {
     cluster_arrive();
     cluster_wait();
   }
-  send_results(a, range, shared, worker, rank, lane);
-  merge_results<Format, kHeads, kGroups>(a, place, range, shared, rank);
+  send_results(a, range, shared, worker, rank);
+  merge_results<Layout>(a, place, range, shared, rank);
 }
 
-template <typename Format, int kHeads, int kGroups>
-cudaError_t launch_decode(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
+inline cudaError_t launch_kernel(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid,
+                                 cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim =
       dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
-  config.blockDim = dim3(kThreads, 1, 1);
-  config.dynamicSmemBytes = SharedLayout<Format, kHeads, kGroups>::kBytes;
+  config.blockDim = dim3(static_cast<unsigned>(kernel.threads), 1, 1);
+  config.dynamicSmemBytes = static_cast<size_t>(kernel.shared_bytes);
   config.stream = stream;
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -82,23 +87,35 @@ cudaError_t launch_decode(const DecodeArguments& arguments, const Grid& grid, cu
   cluster.val.clusterDim.z = 1;
   config.attrs = &cluster;
   config.numAttrs = grid.splits > 1 ? 1 : 0;
-  return cudaLaunchKernelEx(&config, decode_kernel<Format, kHeads, kGroups>, arguments);
+  void* pointers[] = {const_cast<DecodeArguments*>(&arguments)};
+  return cudaLaunchKernelExC(&config, kernel.function, pointers);
 }
+
+template <typename Layout>
+Kernel describe(void (*function)(DecodeArguments), int threads, const BlockTime& time) {
+  Kernel kernel{};
+  kernel.heads = Layout::kHeads;
+  kernel.time = time;
+  kernel.shared_bytes = Layout::kBytes;
+  kernel.threads = threads;
+  kernel.function = reinterpret_cast<const void*>(function);
+  kernel.launch = &launch_kernel;
+  return kernel;
+}
+
+template <typename Format, int kHeads, int kGroups>
+constexpr BlockTime kTime = kGroups == 4 ? BlockTime{5.2, kHeads == 32 ? 0.054 : 0.036, 0.049}
+                                         : BlockTime{4.2, Format::kInnerScales >= 0 || kHeads == 16 ? 0.0325 : 0.0265,
+                                                     Format::kInnerScales >= 0 || kHeads == 16 ? 0.0325 : 0.0265};
 
 template <typename Format, int kHeads, int kGroups>
 Kernel describe_kernel() {
   using Layout = SharedLayout<Format, kHeads, kGroups>;
-  Kernel kernel{};
-  kernel.heads = kHeads;
-  kernel.tile_tokens = Layout::kTileTokens;
+  Kernel kernel = describe<Layout>(&decode_kernel<Format, kHeads, kGroups>, kThreads, kTime<Format, kHeads, kGroups>);
   for (int splits = 1; splits <= kMaxSplits; ++splits) {
     const int units = (kUnits + splits - 1) / splits;
     if (splits * (units * kUnitBytes<kHeads> + kHeads * 16) <= Layout::kExchangeBytes) kernel.splits |= 1U << splits;
   }
-  kernel.shared_bytes = Layout::kBytes;
-  kernel.threads = kThreads;
-  kernel.function = reinterpret_cast<const void*>(&decode_kernel<Format, kHeads, kGroups>);
-  kernel.launch = &launch_decode<Format, kHeads, kGroups>;
   return kernel;
 }
 

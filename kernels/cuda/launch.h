@@ -18,26 +18,38 @@ struct Grid {
   int32_t parts;        // clusters that share a row's tokens, up to kMaxParts; with more than one, combine() follows
 };
 
+// A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
+// themselves and where two share one.
+struct BlockTime {
+  double start;
+  double per_token;
+  double per_token_shared;
+};
+
 struct Kernel {
-  int32_t heads;        // of a block
-  int32_t tile_tokens;  // that a block works on at a time
-  uint32_t splits;      // bit n: n blocks can merge in their shared memory
+  int32_t heads;  // of a block
+  BlockTime time;
+  uint32_t splits;  // bit n: n blocks can merge in their shared memory
   int32_t shared_bytes;
   int32_t threads;
   const void* function;
-  cudaError_t (*launch)(const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
+  cudaError_t (*launch)(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
 };
 
-// Ordered by the number of heads; of one number there may be two, for few and for many tokens in a block.
+// Ordered by the number of heads; of one number there may be several, for few and for many tokens in a block.
 using Kernels = std::vector<Kernel>;
 
+// Those of every architecture.
 Kernels kernels_v4();
 Kernels kernels_v32();
 Kernels kernels_v41();
 Kernels kernels_v41_fp4();
 Kernels kernels_dense576();
 Kernels kernels_dense512();
-Kernels kernels_dense576_sm90();  // none but on sm_90a; pages as box_tokens() (tensor_map.h) demands
+// More for sm_90a; none for other architectures.
+Kernels kernels_v4_sm90();
+Kernels kernels_v32_sm90();
+Kernels kernels_dense576_sm90();  // for pages as box_tokens() (dense_plan.h) says
 Kernels kernels_dense512_sm90();
 
 // Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens).

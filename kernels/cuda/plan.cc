@@ -6,16 +6,7 @@
 namespace flashmla::cuda {
 namespace {
 
-// A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
-// themselves and where two share one.
-struct BlockTime {
-  double start;
-  double per_token;
-  double per_token_shared;
-};
-constexpr BlockTime kShortTiles = {5.2, 0.036, 0.049};
-constexpr BlockTime kLongTiles = {4.2, 0.0265, 0.0265};
-constexpr int32_t kLongTile = 128;
+// Microseconds, like BlockTime.
 constexpr double kMerge = 2.2;
 constexpr double kPerSplit = 0.12;
 constexpr double kCombine = 4.5;
@@ -43,7 +34,7 @@ struct Choice {
 
 void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, const Work& work, Choice& best) {
   const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
-  const BlockTime& block = kernel.tile_tokens == kLongTile ? kLongTiles : kShortTiles;
+  const BlockTime& block = kernel.time;
   for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
     const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
     if (at_once == 0 || (kernel.splits >> splits & 1) == 0) continue;

@@ -53,6 +53,30 @@ __device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, uint32_t
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives when all copies that this thread has started are done.
+__device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+// Waits for the end of the phase of this parity.
+__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred done;\n\t"
+      "wait:\n\t"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
+      "@done bra finished;\n\t"
+      "bra wait;\n\t"
+      "finished:\n\t"
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
 // Waits for the end of the phase of this parity; what other blocks of the cluster stored before is then visible. The
 // first instruction waits (compute-sanitizer knows no other form), the second is done at once and acquires from the
 // cluster.
@@ -74,6 +98,22 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t 
 // A barrier among `threads` threads of the block.
 __device__ __forceinline__ void named_barrier(uint32_t id, uint32_t threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// The same barrier as named_barrier(); true if `condition` is for any of the threads.
+__device__ __forceinline__ bool named_barrier_or(uint32_t id, uint32_t threads, bool condition) {
+  uint32_t any;
+  asm volatile(
+      "{\n\t"
+      ".reg .pred mine, all;\n\t"
+      "setp.ne.u32 mine, %3, 0;\n\t"
+      "barrier.cta.red.or.pred all, %1, %2, mine;\n\t"
+      "selp.u32 %0, 1, 0, all;\n\t"
+      "}"
+      : "=r"(any)
+      : "r"(id), "r"(threads), "r"(static_cast<uint32_t>(condition))
+      : "memory");
+  return any != 0;
 }
 
 // --- clusters --------------------------------------------------------------------------------------------------------
@@ -111,8 +151,23 @@ __device__ __forceinline__ uint32_t map_to_rank(uint32_t address, uint32_t rank)
   return remote;
 }
 
-// Stores to another block's shared memory and counts 16 bytes on that block's barrier.
-__device__ __forceinline__ void store_cluster_f4(uint32_t address, float4 value, uint32_t barrier) {
+__device__ __forceinline__ float2 load_cluster_f2(uint32_t address) {
+  float2 v;
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ float4 load_cluster_f4(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
+// Stores to another block's shared memory and counts the bytes on that block's barrier.
+__device__ __forceinline__ void store_cluster(uint32_t address, float4 value, uint32_t barrier) {
   asm volatile(
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
       "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(barrier)

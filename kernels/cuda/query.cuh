@@ -37,11 +37,71 @@ __device__ __forceinline__ float power_of_two(int32_t exponent) {
 
 // A query times the power of two that brings its largest element to [2^14, 2^15): F16 is then exact for every element
 // down to 2^-31 of it, and off by at most 2^-39 of it below that. The power comes back in the factor of the head,
-// softmax_scale * log2(e) * 2^-power. BF16 chunks stay BF16. The warps take the heads in turn, kBatch at a time.
-template <typename Format, int kHeads, int kGroups>
+// softmax_scale * log2(e) * 2^-power. BF16 chunks stay BF16.
+template <typename Layout>
+struct QueryConverter {
+  using Format = typename Layout::Format;
+  static constexpr int kPieces = Layout::kQueryDims / 8;  // of 8 elements, as BF16
+  static constexpr int kPerLane = (kPieces + 31) / 32;    // pieces `lane`, `lane` + 32, ..
+
+  // One warp.
+  __device__ __forceinline__ static void store(const DecodeArguments& a, uint8_t* shared, int h, int lane,
+                                               const uint4 (&piece)[kPerLane]) {
+    uint32_t largest = 0;
+#pragma unroll
+    for (int k = 0; k < kPerLane; ++k) {
+      const uint32_t w[4] = {piece[k].x, piece[k].y, piece[k].z, piece[k].w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) largest = max(largest, max(w[j] & 0x7fffU, w[j] >> 16 & 0x7fffU));
+    }
+    largest = __reduce_max_sync(~0U, largest);
+    // The exponent; subnormal queries count as the smallest normal one, NaN and infinity as the largest.
+    const int32_t exponent = min(max(static_cast<int32_t>(largest >> 7), 1), 254) - 127;
+    const int32_t power = min(14 - exponent, 126);
+    const float scale = power_of_two(power);
+#pragma unroll
+    for (int k = 0; k < kPerLane; ++k) {
+      const int p = lane + 32 * k;
+      if (p >= kPieces) continue;
+      const uint32_t w[4] = {piece[k].x, piece[k].y, piece[k].z, piece[k].w};
+      float v[8];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        v[2 * j] = bf16_to_float(w[j] & 0xffffU) * scale;
+        v[2 * j + 1] = bf16_to_float(w[j] >> 16) * scale;
+      }
+      write_piece(shared, h, p, v);
+    }
+    if (lane == 0) {
+      // 2^-power, which may be less than the smallest normal number in one step.
+      const float back = power_of_two(-power / 2) * power_of_two(-power - -power / 2);
+      write(shared + Layout::kFactors + 8 * h, float2{a.scale_high * back, a.scale_low * back});
+    }
+  }
+
+  // Dimensions 8p .. 8p + 7 of head h.
+  __device__ __forceinline__ static void write_piece(uint8_t* shared, int h, int p, const float (&v)[8]) {
+    const bool bf16 = kDense<Format> || p / 8 == Format::kBf16Chunk;
+    // E2M1: dimensions k and k + 4 side by side.
+    constexpr int kNext = Format::kChunk == Chunk::kScaledE2m1 ? 4 : 1;
+    constexpr int kStep = kNext == 1 ? 2 : 1;
+    uint32_t pairs[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const float first = v[kStep * k], second = v[kStep * k + kNext];
+      pairs[k] = bf16 ? pack_bf16x2(v[2 * k], v[2 * k + 1]) : pack_f16x2(first, second);
+    }
+    Layout::write_query(shared, h, p, pairs);
+  }
+};
+
+// The warps take the heads in turn, kBatch at a time.
+template <typename SharedLayout>
 class QueryLoader {
  public:
-  using Layout = SharedLayout<Format, kHeads, kGroups>;
+  using Layout = SharedLayout;
+  using Format = typename Layout::Format;
+  static constexpr int kHeads = Layout::kHeads;
 
   __device__ __forceinline__ QueryLoader(const DecodeArguments& a, const Place& place, uint8_t* shared, int warp,
                                          int lane)
@@ -55,14 +115,16 @@ class QueryLoader {
     for (int first = 0; first < kHeads; first += kWarps * kBatch) {
       if (first > 0) load(first);
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i) store(first + kWarps * i + warp_, piece_[i]);
+      for (int i = 0; i < kBatch; ++i) {
+        QueryConverter<Layout>::store(a_, shared_, first + kWarps * i + warp_, lane_, piece_[i]);
+      }
     }
   }
 
  private:
-  static constexpr int kBatch = kHeads >= 2 * kWarps ? 2 : 1;
-  static constexpr int kPieces = Layout::kQueryDims / 8;  // of 8 elements
-  static constexpr int kPerLane = (kPieces + 31) / 32;
+  static constexpr int kBatch = Layout::kQueryBatch;
+  static constexpr int kPieces = QueryConverter<Layout>::kPieces;
+  static constexpr int kPerLane = QueryConverter<Layout>::kPerLane;
 
   __device__ __forceinline__ void load(int first) {
 #pragma unroll
@@ -82,49 +144,6 @@ class QueryLoader {
           piece_[i][k] = {w[0], w[1], w[2], w[3]};
         }
       }
-    }
-  }
-
-  __device__ __forceinline__ void store(int h, const uint4 (&piece)[kPerLane]) {
-    uint32_t largest = 0;
-#pragma unroll
-    for (int k = 0; k < kPerLane; ++k) {
-      const uint32_t w[4] = {piece[k].x, piece[k].y, piece[k].z, piece[k].w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) largest = max(largest, max(w[j] & 0x7fffU, w[j] >> 16 & 0x7fffU));
-    }
-    largest = __reduce_max_sync(~0U, largest);
-    // The exponent; subnormal queries count as the smallest normal one, NaN and infinity as the largest.
-    const int32_t exponent = min(max(static_cast<int32_t>(largest >> 7), 1), 254) - 127;
-    const int32_t power = min(14 - exponent, 126);
-    const float scale = power_of_two(power);
-    uint8_t* row = shared_ + Layout::kQuery + h * Layout::kQueryStride;
-#pragma unroll
-    for (int k = 0; k < kPerLane; ++k) {
-      const int p = lane_ + 32 * k;
-      if (p >= kPieces) continue;
-      const uint32_t w[4] = {piece[k].x, piece[k].y, piece[k].z, piece[k].w};
-      float v[8];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        v[2 * j] = bf16_to_float(w[j] & 0xffffU) * scale;
-        v[2 * j + 1] = bf16_to_float(w[j] >> 16) * scale;
-      }
-      if (kDense<Format> || p / 8 == Format::kBf16Chunk) {
-        write(row + 16 * p, uint4{pack_bf16x2(v[0], v[1]), pack_bf16x2(v[2], v[3]), pack_bf16x2(v[4], v[5]),
-                                  pack_bf16x2(v[6], v[7])});
-      } else if constexpr (Format::kChunk == Chunk::kScaledE2m1) {  // dimensions k and k + 4 side by side
-        write(row + 16 * p,
-              uint4{pack_f16x2(v[0], v[4]), pack_f16x2(v[1], v[5]), pack_f16x2(v[2], v[6]), pack_f16x2(v[3], v[7])});
-      } else {
-        write(row + 16 * p,
-              uint4{pack_f16x2(v[0], v[1]), pack_f16x2(v[2], v[3]), pack_f16x2(v[4], v[5]), pack_f16x2(v[6], v[7])});
-      }
-    }
-    if (lane_ == 0) {
-      // 2^-power, which may be less than the smallest normal number in one step.
-      const float back = power_of_two(-power / 2) * power_of_two(-power - -power / 2);
-      write(shared_ + Layout::kFactors + 8 * h, float2{a_.scale_high * back, a_.scale_low * back});
     }
   }
 

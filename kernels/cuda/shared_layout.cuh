@@ -9,6 +9,11 @@ namespace flashmla::cuda {
 constexpr int kWarps = 8;  // of a block; in PV each has a chunk
 constexpr int kThreads = 32 * kWarps;
 
+// A barrier among these warps; there may be others in the block.
+__device__ __forceinline__ void sync_workers() {
+  named_barrier(0, kThreads);
+}
+
 // How the warps share a tile in QK^T.
 //   8 groups                      each warp has a group: the least work per token, where there are many
 //   4 groups, up to 16 heads      two warps have a group and a half of the chunks each, and add up their scores: the
@@ -22,8 +27,11 @@ template <int kHeads, int kGroups>
 constexpr int kHeadParts = kHeads > 16 ? kSharers<kGroups> : 1;
 
 // kHeads: heads of a block; kGroups: groups of 16 tokens in a tile.
-template <typename Format, int kHeads, int kGroups>
+template <typename RecordFormat, int kBlockHeads, int kTileGroups>
 struct SharedLayout {
+  using Format = RecordFormat;
+  static constexpr int kHeads = kBlockHeads;
+  static constexpr int kGroups = kTileGroups;
   static constexpr int kStages = Format::kStages;
   static constexpr int kTileTokens = kGroups * kGroupTokens;
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
@@ -34,13 +42,16 @@ struct SharedLayout {
 
   static constexpr int kRows = 0;  // [stage][token] raw records
   static constexpr int kRowsBytes = kTileTokens * Format::kRowStride;
+  static constexpr int kSecondTile = kRows + kRowsBytes;
+  static constexpr int kSecondTileBytes = kRowsBytes;
   static constexpr int kQuery = kRows + kStages * kRowsBytes;            // [head] F16, BF16 in a BF16 chunk
   static constexpr int kExchangeBytes = kQuery + kHeads * kQueryStride;  // all up to here is free at the end
   static constexpr int kScales = kExchangeBytes;  // [stage][sharer][token] raw scales: each warp has a copy of its own
   static constexpr int kScalesBytes = kTileTokens * Format::kStoredScales;
   static constexpr int kScalesOfStage = kSharers<kGroups> * kScalesBytes;
-  static constexpr int kWeights = kScales + kStages * kScalesOfStage;                      // [2][group][head][row] F16
-  static constexpr int kWeightsHigh = kWeights + (kDense<Format> ? 0 : 2 * kWeightBytes);  // the same in BF16
+  static constexpr int kWeights = kScales + kStages * kScalesOfStage;  // [2][group][head][row] F16
+  static constexpr int kShares = kWeights;                             // of the sources, when results are merged
+  static constexpr int kWeightsHigh = kWeights + (kDense<Format> ? 0 : 2 * kWeightBytes);     // the same in BF16
   static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? 2 * kWeightBytes : 0);  // and what it lacks
   static constexpr int kGroupScales = kWeightsLow + (kHasBf16Values ? 2 * kWeightBytes : 0);
   static constexpr int kWeightScalesBytes = kGroups * kWeightScales<Format> * 2 * kGroupTokens;
@@ -59,6 +70,12 @@ struct SharedLayout {
   static constexpr int kArrived = kScores + (kScoresBytes > kSumsBytes ? kScoresBytes : kSumsBytes);  // a barrier
   static constexpr int kSinks = kArrived + 8;                                                         // [head] FP32
   static constexpr int kBytes = kSinks + kHeads * 4;
+
+  static constexpr int kQueryBatch = kHeads >= 2 * kWarps ? 2 : 1;  // heads that a warp loads at a time
+  // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
+  static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {
+    write(shared + kQuery + h * kQueryStride + 16 * p, uint4{pairs[0], pairs[1], pairs[2], pairs[3]});
+  }
 
   static_assert(kQuery % 16 == 0 && kScales % 16 == 0 && kWeights % 16 == 0 && kMaxima % 16 == 0 && kArrived % 8 == 0);
   static_assert(kHeads * kValueChunks * kChunkDims * 4 <= kExchangeBytes,

@@ -14,7 +14,6 @@ Kernels some_kernels() {
   for (const int32_t rows : {16, 32, 64}) {
     Kernel kernel{};
     kernel.heads = rows;
-    kernel.tile_tokens = 64;
     kernels.push_back(kernel);
   }
   return kernels;

@@ -16,18 +16,22 @@ constexpr uint32_t bit(int32_t splits) {
 
 constexpr uint32_t kAnySplits = 0x1fffe;
 
-Kernel kernel(int32_t heads, int32_t tile_tokens, uint32_t splits) {
+constexpr BlockTime kQuickStart = {5.2, 0.036, 0.049};
+constexpr BlockTime kQuickTokens = {15, 0.025, 0.025};
+
+Kernel kernel(int32_t heads, const BlockTime& time, uint32_t splits) {
   Kernel made{};
   made.heads = heads;
-  made.tile_tokens = tile_tokens;
+  made.time = time;
   made.splits = splits;
   return made;
 }
 
 // Few heads in a block and many, of 16 two kernels; that of 64 merges where the results fit.
 Kernels some_kernels() {
-  return {kernel(8, 64, kAnySplits), kernel(16, 64, kAnySplits), kernel(16, 128, bit(1) | bit(2) | bit(4) | bit(8)),
-          kernel(64, 64, bit(1) | bit(4) | bit(8) | bit(16))};
+  return {kernel(8, kQuickStart, kAnySplits), kernel(16, kQuickStart, kAnySplits),
+          kernel(16, kQuickTokens, bit(1) | bit(2) | bit(4) | bit(8)),
+          kernel(64, kQuickStart, bit(1) | bit(4) | bit(8) | bit(16))};
 }
 
 // A device with this many multiprocessors, whose clusters have at most `largest` blocks.
@@ -108,6 +112,13 @@ TEST_CASE("plan: blocks have the least heads that are enough, or the most there 
     REQUIRE(plan.kernel->heads == (work.heads <= 8 ? 8 : work.heads <= 16 ? 16 : 64));
     REQUIRE(plan.grid.head_blocks == (work.heads + plan.kernel->heads - 1) / plan.kernel->heads);
   });
+}
+
+TEST_CASE("plan: of kernels with the same heads, few tokens go to one and many to the other") {
+  const Kernels kernels = some_kernels();
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  CHECK(make_plan(kernels, occupancies, {132, 16, 128}, 16).kernel == &kernels[1]);
+  CHECK(make_plan(kernels, occupancies, {132, 16, 8192}, 16).kernel == &kernels[2]);
 }
 
 TEST_CASE("plan: there is a workspace if and only if clusters share a row") {

@@ -1,0 +1,609 @@
+// What a computing warp of the warpgroup kernel does. The products are those of Worker (decode.cuh), issued as wgmma:
+// the tokens, then the value dimensions, are on the M side and come from registers, converted there; the heads are on
+// N. All values of a chunk refer to one power of two, its units.
+#pragma once
+
+#include "kernels/cuda/decode.cuh"
+#include "kernels/cuda/warpgroup_copy.cuh"
+#include "kernels/cuda/warpgroup_softmax.cuh"
+
+namespace flashmla::cuda {
+
+// Scales of a chunk over its units lie at most at 2^kScaleBits: E4M3 values times scales then fit F16, and are exact
+// down to scales of 2^-15 of that (E4M3 goes down to 2^-9, F16 to 2^-24).
+constexpr float kScaleBits = 6;
+
+template <typename SharedLayout>
+class WarpgroupWorker {
+ public:
+  using Layout = SharedLayout;
+  using Format = typename Layout::Format;
+  static constexpr int kTiles = Layout::kHeads / 8;
+  // Four chunks of value dimensions are a set: 0 to 3 and 4 to 7. A warpgroup has both, or one of them.
+  static constexpr int kSets = Layout::kTeams;
+
+  __device__ __forceinline__ WarpgroupWorker(const TokenRange& range, uint8_t* shared, int warp, int lane)
+      : groups_(__shfl_sync(~0U, groups_of(range), 0)),
+        shared_(shared),
+        warp_(warp),
+        team_(warp / Layout::kTeamWarps),
+        rank_(warp % Layout::kTeamWarps),
+        lane_(lane),
+        g_(lane >> 2),
+        c_(lane & 3),
+        softmax_(shared, warp, lane) {
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4 * kTiles; ++i) accumulators_[set][m][i] = 0;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+#pragma unroll 1
+    for (int first = team_ * Layout::kGroups; first < groups_; first += kWarps) {
+      const int here = min(groups_ - first, Layout::kGroups);
+      const int own = first + rank_;
+      uint32_t valid = 0;
+      if (rank_ < here) {
+        wait_for(own);
+        valid = read<uint32_t>(shared_ + Layout::kValid + 4 * slot_of(own));
+      }
+      // A warp without a group multiplies what lies there; nobody looks at its scores.
+      float scores[4 * kTiles];
+      score(slot_of(own), scores);
+      if (valid != 0) spread_nan(slot_of(own), scores);
+      prepare_scales(first, here);
+      softmax_.weigh(scores, valid, [&](int n, const float2& by) {
+#pragma unroll
+        for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+          for (int m = 0; m < 4; ++m) {
+            accumulators_[set][m][4 * n] *= by.x, accumulators_[set][m][4 * n + 1] *= by.y;
+            accumulators_[set][m][4 * n + 2] *= by.x, accumulators_[set][m][4 * n + 3] *= by.y;
+          }
+        }
+      });
+      if (Layout::kTeams == 2 || first_set() == 0) {
+        accumulate<false>(first, here, scores);
+      } else {
+        accumulate<true>(first, here, scores);
+      }
+    }
+  }
+
+  // The results to shared memory: [team][head][512] FP32 at Layout::kCollected, in units of 2^-kResultBits of weights,
+  // and {what the weights refer to, their sum} at Layout::kSummaries, [team][head]. All computing threads.
+  __device__ __forceinline__ void collect_results() {
+    softmax_.publish_sums();
+    // Until here the other team may need what lies where the results go.
+    sync_workers();
+    const int head = 32 * rank_ + lane_;
+    if (head < Layout::kHeads) summarise(head);
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+        // In two steps: the power does not need to be a normal number by itself.
+        const float by = exp2_fast(exponent_of_results(set, m) / 2);
+#pragma unroll
+        for (int i = 0; i < 4 * kTiles; ++i) accumulators_[set][m][i] = accumulators_[set][m][i] * by * by;
+      }
+      collect(set);
+    }
+  }
+
+  static constexpr float kResultBits = 20;
+
+ private:
+  // A number that is read each time: what the compiler could compute from it before the loop over tiles, the
+  // descriptors of all instructions, would take more registers than there are.
+  __device__ __forceinline__ uint32_t read_again(int place) const {
+    return *reinterpret_cast<const volatile uint32_t*>(shared_ + place);
+  }
+
+  // A set with a BF16 chunk is mixed: an instruction has 16 dimensions a warp of one of its chunks, instead of 16 of
+  // each warp's own chunk.
+  static constexpr bool kMixedSet = Layout::kHasBf16Values;
+  static_assert(!kMixedSet || Format::kBf16Chunk >= 4);
+
+  // The first set of this warp: 0 or 1.
+  __device__ __forceinline__ int first_set() const {
+    return Layout::kTeams == 2 ? 0 : warp_ / 4;
+  }
+  __device__ __forceinline__ bool is_mixed(int set) const {
+    return kMixedSet && first_set() + set == 1;
+  }
+  // The same, known when this is compiled: a warp of the second set.
+  template <bool kSecond>
+  __device__ static constexpr bool known_mixed(int set) {
+    return kMixedSet && (Layout::kTeams == 2 ? set == 1 : kSecond);
+  }
+  // Which chunk of a set instruction m, or this warp, has.
+  __device__ __forceinline__ int chunk_of(int set, int m) const {
+    return 4 * (first_set() + set) + (is_mixed(set) ? m : warp_ % 4);
+  }
+
+  __device__ __forceinline__ void collect(int set) const {
+    uint8_t* to =
+        shared_ + Layout::kCollected + (team_ * Layout::kHeads + 2 * c_) * Layout::kCollectedStride +
+        4 * (is_mixed(set) ? 4 * kChunkDims + 16 * (warp_ % 4) + 2 * g_ : kChunkDims * chunk_of(set, 0) + 8 * g_);
+    const auto& a = accumulators_[set];
+#pragma unroll
+    for (int i = 0; i < 2 * kTiles; ++i) {  // head 8n + 2c + k
+      const int n = i / 2, k = i % 2, at = 4 * n + k;
+      uint8_t* row = to + (8 * n + k) * Layout::kCollectedStride;
+      if (is_mixed(set)) {
+#pragma unroll
+        for (int m = 0; m < 4; ++m) write(row + 4 * kChunkDims * m, float2{a[m][at], a[m][at + 2]});
+      } else {
+        write(row, float4{a[0][at], a[0][at + 2], a[1][at], a[1][at + 2]});
+        write(row + 16, float4{a[2][at], a[2][at + 2], a[3][at], a[3][at + 2]});
+      }
+    }
+  }
+
+  __device__ __forceinline__ void summarise(int head) const {
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < Layout::kTeamWarps; ++k) {
+      sum += read<float>(shared_ + Layout::kWarpSums + 4 * ((team_ * Layout::kTeamWarps + k) * Layout::kHeads + head));
+    }
+    const int place = team_ * Layout::kHeads + head;
+    write(shared_ + Layout::kSummaries + 8 * place, float2{read<float>(shared_ + Layout::kReference + 4 * place), sum});
+  }
+
+  __device__ __forceinline__ float exponent_of_results(int set, int m) const {
+    if (is_mixed(set) && 4 + m == Format::kBf16Chunk) return -kResultBits;
+    return read<float>(own_units(set, m)) - kScaleBits - kResultBits;
+  }
+
+  static __device__ __forceinline__ int slot_of(int group) {
+    return group % Layout::kSlots;
+  }
+
+  __device__ __forceinline__ void wait_for(int group) const {
+    barrier_wait(smem_address(shared_ + Layout::kFilled + 8 * slot_of(group)), group / Layout::kSlots & 1);
+  }
+
+  __device__ __forceinline__ const uint8_t* scales_of_slot(int slot) const {
+    return shared_ + Layout::kScales + slot * Layout::kSlotScales;
+  }
+
+  // --- QK^T ----------------------------------------------------------------------------------------------------------
+
+  // Two chunks are under way at a time where there are registers for them.
+  static constexpr bool kTwoAtATime = kTiles <= 2;
+  static constexpr int kLast = Format::kScoreChunks - 1;
+  using Scores = float[4 * kTiles];
+  // Heads of one instruction: all, or halves one after another where registers are short.
+  static constexpr int kTilesAtATime = kTiles <= 4 ? kTiles : 4;
+  using Sums = float[4 * kTilesAtATime];
+
+  __device__ __forceinline__ void score(int slot, Scores& scores) const {
+    const int token = token_of_operand(g_);
+    const uint8_t* low = shared_ + Layout::kRows + slot * Layout::kSlotBytes + token * Format::kRowStride + 16 * c_;
+    const uint8_t* scales = scales_of_slot(slot) + token * Format::kStoredScales;
+    const uint32_t query = read_again(Layout::kDescriptors);
+#pragma unroll
+    for (int i = 0; i < 4 * kTiles; ++i) scores[i] = 0;
+    if constexpr (kTwoAtATime) {
+      Sums sum[2];
+      ScoreOperands a[2];
+      score_operands(0, low, a[0]);
+      issue_scores(query, 0, a[0], sum[0]);
+#pragma unroll
+      for (int j = 0; j <= kLast; ++j) {
+        if (j < kLast) {
+          score_operands(j + 1, low, a[(j + 1) % 2]);
+          issue_scores(query, j + 1, a[(j + 1) % 2], sum[(j + 1) % 2]);
+          wgmma_wait<1>();
+        } else {
+          wgmma_wait<0>();
+        }
+        add_scores(j, 0, scales, sum[j % 2], scores);
+      }
+    } else {
+      // Not unrolled: the compiler would let sums of several chunks wait for being added, in more registers than there
+      // are.
+#pragma unroll 1
+      for (int j = 0; j < kLast; ++j) score_chunk(query, j, low, scales, scores);
+      score_chunk(query, kLast, low, scales, scores);
+    }
+  }
+
+  __device__ __forceinline__ void score_chunk(uint32_t query, int chunk, const uint8_t* low, const uint8_t* scales,
+                                              Scores& scores) const {
+    ScoreOperands a;
+    score_operands(chunk, low, a);
+#pragma unroll
+    for (int n = 0; n < kTiles; n += kTilesAtATime) {
+      Sums sum;
+      issue_scores(query + (8 * n * kSwizzledRow >> 4), chunk, a, sum);
+      wgmma_wait<0>();
+      add_scores(chunk, n, scales, sum, scores);
+    }
+  }
+
+  // `low`: of the token of operand row g, from byte 16c.
+  __device__ __forceinline__ void score_operands(int chunk, const uint8_t* low, ScoreOperands& a) const {
+    const uint8_t* high = low + 8 * Format::kRowStride;
+    if (chunk == Format::kBf16Chunk) {
+      score_operands_bf16(low + 16 * c_ + Format::kBf16Offset, high + 16 * c_ + Format::kBf16Offset, 0, a);
+    } else {
+      score_operands_e4m3(low + kChunkDims * chunk, high + kChunkDims * chunk, 0, a);
+    }
+  }
+
+  __device__ __forceinline__ static void issue_scores(uint32_t queries, int chunk, ScoreOperands& a, Sums& sum) {
+    const bool bf16 = chunk == Format::kBf16Chunk;
+    const uint32_t query = queries + (chunk * Layout::kHalfBytes >> 4);
+    pin(a);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (bf16) {
+        i == 0 ? wgmma_bf16_first(sum, a[i], query) : wgmma_bf16(sum, a[i], query + 2 * i);
+      } else {
+        i == 0 ? wgmma_f16_first(sum, a[i], query) : wgmma_f16(sum, a[i], query + 2 * i);
+      }
+    }
+    wgmma_commit();
+  }
+
+  // Tensor cores cut off what is small beside the sum so far: chunks are summed apart and added exactly rounded.
+  __device__ __forceinline__ static void add_scores(int chunk, int tile, const uint8_t* scales, Sums& sum,
+                                                    Scores& scores) {
+    pin(sum);
+    float by[2] = {1, 1};
+    if (chunk != Format::kBf16Chunk) {
+      by[0] = score_scale(scales, chunk), by[1] = score_scale(scales + 8 * Format::kStoredScales, chunk);
+    }
+#pragma unroll
+    for (int i = 0; i < 4 * kTilesAtATime; ++i) {
+      float& score = scores[4 * tile + i];
+      score = fmaf(sum[i], by[i >> 1 & 1], score);
+    }
+  }
+
+  __device__ __forceinline__ static float score_scale(const uint8_t* scales, int chunk) {
+    if constexpr (Format::kInnerScales >= 0) return read<float>(scales + 4 * (chunk / 2));
+    return __uint_as_float(static_cast<uint32_t>(scales[chunk]) << 23);
+  }
+
+  // A score with a scale that is no number is none either.
+  __device__ __forceinline__ void spread_nan(int slot, float (&scores)[4 * kTiles]) const {
+    const uint8_t* scales = scales_of_slot(slot) + token_of_operand(g_) * Format::kStoredScales;
+    const bool nan[2] = {has_nan(scales), has_nan(scales + 8 * Format::kStoredScales)};
+    if (!__any_sync(~0U, nan[0] || nan[1])) return;
+#pragma unroll
+    for (int i = 0; i < 4 * kTiles; ++i) {
+      if (nan[i >> 1 & 1]) scores[i] = NAN;
+    }
+  }
+
+  __device__ __forceinline__ static bool has_nan(const uint8_t* scales) {
+    if constexpr (Format::kInnerScales >= 0) {
+      const auto v = read<uint4>(scales);
+      constexpr uint32_t kInfinity = 0x7f800000U;
+      return (v.x & kInfinity) == kInfinity || (v.y & kInfinity) == kInfinity || (v.z & kInfinity) == kInfinity ||
+             (v.w & kInfinity) == kInfinity;
+    } else {
+      const auto v = read<uint2>(scales);  // the eighth byte is padding
+      return (__vcmpeq4(v.x, ~0U) | (__vcmpeq4(v.y, ~0U) & 0x00ffffffU)) != 0;
+    }
+  }
+
+  // --- scales of the values ------------------------------------------------------------------------------------------
+
+  // The scales of this warp's chunks over the chunk's units as F16, and the units, into shared memory. The lanes share
+  // the tile's groups and its chunks: each has the four tokens of thread c of a group.
+  __device__ __forceinline__ void prepare_scales(int first, int here) {
+    const int group = (lane_ >> 2) % Layout::kGroups;
+    const int mine = (lane_ >> 2) / Layout::kGroups;  // which of the warp's chunks
+    const int chunk = rank_ + 4 * mine;
+    const bool exists = group < here && chunk != Format::kBf16Chunk;
+    if (exists) wait_for(first + group);
+    __syncwarp();
+    float value[4];
+    uint32_t most = 0, least = ~0U;  // biased exponents; `least` less 1: 0 becomes the largest number
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      value[x] = exists ? scale_of(scales_of_slot(slot_of(first + group)), x, chunk) : 0;
+      const uint32_t exponent = __float_as_uint(value[x]) >> 23 & 0xff;
+      most = max(most, exponent + (Format::kInnerScales >= 0 ? 1 : 0));  // the mantissa may double the power
+      least = min(least, exponent - 1);
+    }
+    constexpr int32_t kMostBits = Format::kInnerScales >= 0 ? 10 : 15;
+    int32_t units = 0;
+    bool spread = read<uint32_t>(shared_ + Layout::kSpread + 4 * warp_) != 0;
+#pragma unroll
+    for (int i = 0; i < kSets; ++i) {
+      const uint32_t high = mine == i ? min(most, 254U) : 0, low = mine == i ? least : ~0U;
+      const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, high));
+      const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, low), 254U)) - 126;
+      uint8_t* of_chunk = shared_ + Layout::kUnits + 4 * (team_ * kValueChunks + rank_ + 4 * i);
+      const int32_t now = max(read<int32_t>(of_chunk), min((largest - 127 + 3) >> 2 << 2, 124));
+      spread |= now - smallest > kMostBits;
+      if (mine == i) units = now;
+      __syncwarp();
+      if (lane_ == 0) write(of_chunk, now);
+    }
+    const float by = power_of_two(min(max(static_cast<int32_t>(kScaleBits) - units, -126), 127));
+    write(value_scales(chunk, group),
+          uint2{pack_f16x2(value[0] * by, value[1] * by), pack_f16x2(value[2] * by, value[3] * by)});
+    __syncwarp();
+    if (lane_ == 0) write(shared_ + Layout::kSpread + 4 * warp_, spread ? 1U : 0U);
+  }
+
+  // Of thread c's four tokens.
+  __device__ __forceinline__ uint8_t* value_scales(int chunk, int group) const {
+    return shared_ + Layout::kValueScales + (chunk * kWarps + team_ * 4 + group) * Layout::kScaleRow + 8 * c_;
+  }
+
+  // Of thread c's token x.
+  __device__ __forceinline__ float scale_of(const uint8_t* scales, int x, int chunk) const {
+    const uint8_t* of_token = scales + token_of_row(4 * c_ + x) * Format::kStoredScales;
+    if constexpr (Format::kInnerScales >= 0) return read<float>(of_token + 4 * (chunk / 2));
+    return __uint_as_float(static_cast<uint32_t>(of_token[chunk]) << 23);
+  }
+
+  // --- PV ------------------------------------------------------------------------------------------------------------
+
+  // With scales further apart than F16 allows, accumulators are kept larger by 2^kSpreadBits, so that products with
+  // scales 2^160 apart are normal numbers of FP32.
+  static constexpr float kSpreadBits = 80;
+
+  // The units of the tile's scales become those of the accumulators. True if the team needs accumulate_spread().
+  __device__ __forceinline__ bool adopt_units() {
+    uint32_t spread = 0;
+#pragma unroll
+    for (int k = 0; k < Layout::kTeamWarps; k += 4) {
+      const auto four = read<uint4>(shared_ + Layout::kSpread + 4 * (team_ * Layout::kTeamWarps + k));
+      spread |= four.x | four.y | four.z | four.w;
+    }
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+      if (is_mixed(set)) {
+#pragma unroll
+        for (int m = 0; m < 4; ++m) {
+          if (4 + m == Format::kBf16Chunk) continue;
+          const float by = adopt(4 + m, spread != 0, own_units(set, m));
+          if (by != 1) rescale(accumulators_[set][m], by);
+        }
+      } else {
+        const float by = adopt(chunk_of(set, 0), spread != 0, own_units(set, 0));
+        if (by == 1) continue;
+#pragma unroll
+        for (int m = 0; m < 4; ++m) rescale(accumulators_[set][m], by);
+      }
+    }
+    return spread != 0;
+  }
+
+  // `own`: the units of this warp's accumulators.
+  __device__ __forceinline__ float adopt(int chunk, bool spread, uint8_t* own) const {
+    const auto units = read<int32_t>(shared_ + Layout::kUnits + 4 * (team_ * kValueChunks + chunk));
+    const float now = static_cast<float>(units) - (spread ? kSpreadBits : 0);
+    const float by = exp2_fast(read<float>(own) - now);
+    __syncwarp();
+    if (lane_ == 0) write(own, now);
+    return by;
+  }
+
+  // Where this warp keeps the units of the accumulators of instruction m of a set, as the exponent of a power of two.
+  __device__ __forceinline__ uint8_t* own_units(int set, int m) const {
+    return shared_ + Layout::kOwnUnits + 4 * (8 * warp_ + 4 * set + (is_mixed(set) ? m : 0));
+  }
+
+  __device__ __forceinline__ static void rescale(float (&accumulators)[4 * kTiles], float by) {
+#pragma unroll
+    for (int i = 0; i < 4 * kTiles; ++i) accumulators[i] *= by;
+  }
+
+  __device__ __forceinline__ void release(int slot) const {
+    __syncwarp();
+    if (lane_ == 0) barrier_arrive(smem_address(shared_ + Layout::kFree + 8 * slot));
+  }
+
+  template <bool kSecond>
+  __device__ __forceinline__ void accumulate(int first, int here, const float (&scores)[4 * kTiles]) {
+    const bool spread = __shfl_sync(~0U, static_cast<int>(adopt_units()), 0) != 0;
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int m = 0; m < 4; ++m) pin(accumulators_[set][m]);
+    }
+    if (spread) {
+      accumulate_spread<kSecond>(first, here, scores);
+      return;
+    }
+    const uint32_t weights = read_again(Layout::kDescriptors + 4 + 4 * team_);
+    int slot = slot_of(first);
+    // Operands are converted while those before are multiplied, where there are registers for both.
+    constexpr int kOperands = 2;
+    ValueOperands a[kOperands];
+#pragma unroll
+    for (int k = 0; k < Layout::kGroups; ++k) {
+      const uint8_t* rows = shared_ + Layout::kRows + slot * Layout::kSlotBytes;
+#pragma unroll
+      for (int set = 0; set < kSets; ++set) {
+        ValueOperands& operands = a[(kSets * k + set) % kOperands];
+        if (kSets * k + set >= kOperands) wgmma_wait<kOperands - 1>();
+        if (known_mixed<kSecond>(set)) {
+          value_operands<true>(rows, set, operands);
+          scale_operands<true>(k, set, operands);
+        } else {
+          value_operands<false>(rows, set, operands);
+          scale_operands<false>(k, set, operands);
+        }
+        issue_values<kSecond>(weights + (k / 4 * Layout::kHalfBytes >> 4) + k % 4 * 2, set, operands);
+      }
+      // Behind the last group its values come again, for weights of 0.
+      if (k + 1 < here) {
+        release(slot);
+        slot = slot + 1 == Layout::kSlots ? 0 : slot + 1;
+      }
+    }
+    release(slot);
+    wgmma_wait<0>();
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+#pragma unroll
+      for (int m = 0; m < 4; ++m) pin(accumulators_[set][m]);
+    }
+  }
+
+  template <bool kSecond>
+  __device__ __forceinline__ void issue_values(uint32_t weights, int set, ValueOperands& a) {
+    constexpr uint32_t kToBf16 = (Layout::kWeightsBf16 - Layout::kWeights) >> 4;
+    constexpr uint32_t kToLow = (Layout::kWeightsLow - Layout::kWeights) >> 4;
+    pin(a);
+    wgmma_fence();
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+      if (known_mixed<kSecond>(set) && 4 + m == Format::kBf16Chunk) {
+        wgmma_bf16(accumulators_[set][m], a[m], weights + kToLow);
+        wgmma_bf16(accumulators_[set][m], a[m], weights + kToBf16);
+      } else {
+        wgmma_f16(accumulators_[set][m], a[m], weights);
+      }
+    }
+    wgmma_commit();
+  }
+
+  // A operands of the four instructions of a set for one group, not yet scaled.
+  template <bool kMixed>
+  __device__ __forceinline__ void value_operands(const uint8_t* rows, int set, ValueOperands& a) const {
+    // Of tokens x = 0 and 1; those of 2 and 3 are 8 behind.
+    const uint8_t* first = rows + c_ * Format::kRowStride;
+    const uint8_t* second = rows + (4 + ((c_ + 2) & 3)) * Format::kRowStride;
+    constexpr int kEight = 8 * Format::kRowStride;
+    if constexpr (kMixed) {
+      const int place = 16 * (warp_ % 4) + 2 * g_;
+      first += place, second += place;
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+        if (4 + m == Format::kBf16Chunk) {
+          const int offset = Format::kBf16Offset + place;
+          const uint32_t w[4] = {read<uint32_t>(first + offset), read<uint32_t>(second + offset),
+                                 read<uint32_t>(first + offset + kEight), read<uint32_t>(second + offset + kEight)};
+          a[m][0] = __byte_perm(w[0], w[1], 0x5410);
+          a[m][1] = __byte_perm(w[0], w[1], 0x7632);
+          a[m][2] = __byte_perm(w[2], w[3], 0x5410);
+          a[m][3] = __byte_perm(w[2], w[3], 0x7632);
+        } else {
+          const int offset = kChunkDims * (4 + m);
+          const uint32_t w[4] = {read<uint16_t>(first + offset), read<uint16_t>(second + offset),
+                                 read<uint16_t>(first + offset + kEight), read<uint16_t>(second + offset + kEight)};
+          const uint32_t low = __byte_perm(w[0], w[1], kInterleaveLow), high = __byte_perm(w[2], w[3], kInterleaveLow);
+          a[m][0] = e4m3x2_to_f16x2(low);
+          a[m][1] = e4m3x2_high_to_f16x2(low);
+          a[m][2] = e4m3x2_to_f16x2(high);
+          a[m][3] = e4m3x2_high_to_f16x2(high);
+        }
+      }
+    } else {
+      const int offset = kChunkDims * chunk_of(set, 0);
+      const uint8_t* const values[4] = {first + offset, second + offset, first + offset + kEight,
+                                        second + offset + kEight};
+      value_operands_e4m3(values, g_, a);
+    }
+  }
+
+  template <bool kMixed>
+  __device__ __forceinline__ void scale_operands(int k, int set, ValueOperands& a) const {
+    uint2 scale = {0, 0};
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+      if (kMixed && 4 + m == Format::kBf16Chunk) continue;
+      if (kMixed || m == 0) scale = read<uint2>(value_scales(kMixed ? 4 + m : chunk_of(set, 0), k));
+      a[m][0] = multiply_f16x2(a[m][0], scale.x);
+      a[m][1] = multiply_f16x2(a[m][1], scale.x);
+      a[m][2] = multiply_f16x2(a[m][2], scale.y);
+      a[m][3] = multiply_f16x2(a[m][3], scale.y);
+    }
+  }
+
+  // --- scales far apart: slow, and seldom needed ---------------------------------------------------------------------
+
+  // The tile with weights in BF16, and then with what that lacks, and values in BF16. `weights`: of this warp.
+  template <bool kSecond>
+  __device__ __forceinline__ void accumulate_spread(int first, int here, const float (&weights)[4 * kTiles]) {
+    uint32_t pairs[2 * kTiles], rests[2 * kTiles];
+    softmax_.split_bf16(weights, pairs, rests);
+    softmax_.store_pairs(pairs);
+#pragma unroll 1
+    for (int part = 0; part < 2; ++part) {
+      if (part == 1) softmax_.store_pairs(rests);
+#pragma unroll 1
+      for (int k = 0; k < here; ++k) {
+#pragma unroll
+        for (int set = 0; set < kSets; ++set) {
+          // Values that are not exact in BF16 come as what BF16 has of them, and then the rest.
+          constexpr int kRests = Format::kInnerScales >= 0 ? 2 : 1;
+#pragma unroll 1
+          for (int rest = 0; rest < kRests; ++rest) {
+            ValueOperands a;
+            if (known_mixed<kSecond>(set)) {
+              spread_operands<true>(slot_of(first + k), set, rest == 1, a);
+            } else {
+              spread_operands<false>(slot_of(first + k), set, rest == 1, a);
+            }
+            issue_spread(k, set, a);
+          }
+        }
+        if (part == 1) release(slot_of(first + k));
+      }
+      softmax_.sync_team();
+    }
+  }
+
+  __device__ __forceinline__ void issue_spread(int k, int set, ValueOperands& a) {
+    const uint32_t weights = b_descriptor(smem_address(shared_ + Layout::kWeights)) +
+                             ((team_ + k / 4) * Layout::kHalfBytes >> 4) + k % 4 * 2;
+    pin(a);
+    wgmma_fence();
+#pragma unroll
+    for (int m = 0; m < 4; ++m) wgmma_bf16(accumulators_[set][m], a[m], weights);
+    wgmma_commit();
+    wgmma_wait<0>();
+#pragma unroll
+    for (int m = 0; m < 4; ++m) pin(accumulators_[set][m]);
+  }
+
+  // Values times scales in BF16, or what that lacks.
+  template <bool kMixed>
+  __device__ __forceinline__ void spread_operands(int slot, int set, bool rest, ValueOperands& a) const {
+    value_operands<kMixed>(shared_ + Layout::kRows + slot * Layout::kSlotBytes, set, a);
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+      if (kMixed && 4 + m == Format::kBf16Chunk) continue;
+      // In two steps: neither power needs to be a normal number by itself.
+      const float by = exp2_fast((kScaleBits - read<float>(own_units(set, m))) / 2);
+      float scale[4];
+#pragma unroll
+      for (int x = 0; x < 4; ++x) scale[x] = scale_of(scales_of_slot(slot), x, chunk_of(set, m)) * by * by;
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const float v[2] = {low_f16(a[m][r]) * scale[r / 2 * 2], high_f16(a[m][r]) * scale[r / 2 * 2 + 1]};
+        a[m][r] = pack_bf16x2(v[0], v[1]);
+        if (rest) {
+          a[m][r] = pack_bf16x2(v[0] - bf16_to_float(a[m][r] & 0xffffU), v[1] - bf16_to_float(a[m][r] >> 16));
+        }
+      }
+    }
+  }
+
+  const int groups_;
+  uint8_t* shared_;
+  const int warp_, team_, rank_;
+  const int lane_, g_, c_;
+  WarpgroupSoftmax<Layout> softmax_;
+  float accumulators_[kSets][4][4 * kTiles];
+};
+
+}  // namespace flashmla::cuda
