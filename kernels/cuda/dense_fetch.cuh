@@ -49,7 +49,6 @@ __device__ __forceinline__ void init_barriers(uint32_t shared, int lane) {
     barrier_init_unfenced(shared + Layout::kWeightsFull + 8 * lane, 4);
     barrier_init_unfenced(shared + Layout::kWeightsEmpty + 8 * lane, 4 * Layout::kValueGroups);
   }
-  if (lane == 0) barrier_init_unfenced(shared + Layout::kArrived, 1);
   barrier_init_fence();
   __syncwarp();
 }

@@ -31,53 +31,6 @@ __device__ __forceinline__ void add(float4& total, const float4& v, float by) {
   total.w = fmaf(v.w, by, total.w);
 }
 
-// Adds up this block's part of all rows' dimensions out of the shared memory of all blocks. shares: [row][source].
-__device__ __forceinline__ void pull(const DecodeArguments& a, const Pages& pages, const Task& task, uint32_t base,
-                                     const uint8_t* shares, int rank, int results, int stride, int workers) {
-  constexpr int kAhead = 8;  // loads on their way
-  const int splits = static_cast<int>(a.splits.divisor);
-  const int quads = max(task.rows, 0) * (kPartialDims / 4);
-  const int each = static_cast<int>(quotient(quads + splits - 1, a.splits));
-  const int end = min(quads, (rank + 1) * each);
-  for (int i = rank * each + static_cast<int>(threadIdx.x); i < end; i += workers) {
-    const int row = i / (kPartialDims / 4), quad = i % (kPartialDims / 4);
-    const uint32_t part = base + results + row * stride + 16 * quad;
-    float4 total = {0, 0, 0, 0};
-    for (int first = 0; first < splits; first += kAhead) {
-      float4 v[kAhead];
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        if (first + k < splits) v[k] = load_cluster_f4(map_to_rank(part, first + k));
-      }
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        if (first + k < splits) add(total, v[k], read<float>(shares + 4 * (kMaxSplits * row + first + k)));
-      }
-    }
-    destination(a, pages, task, row).store(4 * quad, total);
-  }
-}
-
-// Rows that a block of the cluster adds up where results are sent: as many as any block.
-__device__ __forceinline__ int rows_of_block(const DecodeArguments& a, const Task& task) {
-  return static_cast<int>(quotient(max(task.rows, 0) + a.splits.divisor - 1, a.splits));
-}
-
-// Of them, those there are for block `rank`.
-__device__ __forceinline__ int own_rows(const DecodeArguments& a, const Task& task, int rank) {
-  const int each = rows_of_block(a, task);
-  return max(min(each, task.rows - rank * each), 0);
-}
-
-// One thread, before the barrier that tells the cluster that results are there.
-template <int kRows, int kChunks>
-__device__ __forceinline__ void expect_results(const DecodeArguments& a, const Task& task, uint32_t base, int rank) {
-  using Layout = dense::Layout<kRows, kChunks>;
-  if constexpr (Layout::kSends) {
-    barrier_arrive_expect(base + Layout::kArrived, a.splits.divisor * own_rows(a, task, rank) * Layout::kResultStride);
-  }
-}
-
 // All threads but those that copy, of a block without others: a warp has a row.
 template <int kRows, int kChunks>
 __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Pages& pages, const Task& task,
@@ -99,25 +52,14 @@ __device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Pag
   }
 }
 
-// All threads but those that copy, when every block's results and summaries are in its shared memory. Block `rank` has
-// the outputs of some rows, or of a part of the rows' dimensions.
+// All threads but those that copy, when every block's results and summaries are in its shared memory. Block `rank` adds
+// up a part of the rows' dimensions.
 template <int kRows, int kChunks>
 __device__ __forceinline__ void finish(const DecodeArguments& a, const Pages& pages, const Task& task, uint8_t* shared,
                                        int rank) {
   using Layout = dense::Layout<kRows, kChunks>;
   const int splits = static_cast<int>(a.splits.divisor);
   const uint32_t base = smem_address(shared);
-  const int each_rows = rows_of_block(a, task);
-  if (Layout::kSends && static_cast<int>(threadIdx.x) < splits) {
-    const int to = static_cast<int>(threadIdx.x);
-    const int rows = own_rows(a, task, to);
-    if (rows > 0) {
-      copy_to_cluster(map_to_rank(base + Layout::kReceived + rank * each_rows * Layout::kResultStride, to),
-                      base + Layout::kSlots + to * each_rows * Layout::kResultStride, rows * Layout::kResultStride,
-                      map_to_rank(base + Layout::kArrived, to));
-    }
-  }
-  __syncwarp();
   // What each source's results are multiplied with. A half of a warp has a row, a lane a source.
   static_assert(kMaxSplits == 16 && kRows % 2 == 0);
   uint8_t* shares = shared + Layout::kShares;
@@ -139,22 +81,26 @@ __device__ __forceinline__ void finish(const DecodeArguments& a, const Pages& pa
     if (source == 0) write(totals + 8 * row, float2{maximum, sum});
   }
   named_barrier(kReadyBarrier, Layout::kWorkers);
-  if constexpr (Layout::kSends) {
-    barrier_wait(base + Layout::kArrived, 0);
-    const int items = own_rows(a, task, rank) * (kPartialDims / 4);
-    for (int i = static_cast<int>(threadIdx.x); i < items; i += Layout::kWorkers) {
-      const int row = i / (kPartialDims / 4), quad = i % (kPartialDims / 4);
-      const uint8_t* part = shared + Layout::kReceived + row * Layout::kResultStride + 16 * quad;
-      const uint8_t* share = shares + 4 * kMaxSplits * (rank * each_rows + row);
-      float4 total = {0, 0, 0, 0};
-#pragma unroll 4
-      for (int s = 0; s < splits; ++s) {
-        add(total, read<float4>(part + s * each_rows * Layout::kResultStride), read<float>(share + 4 * s));
+  constexpr int kAhead = 8;  // loads on their way
+  const int quads = max(task.rows, 0) * (kPartialDims / 4);
+  const int each = static_cast<int>(quotient(quads + splits - 1, a.splits));
+  const int end = min(quads, (rank + 1) * each);
+  for (int i = rank * each + static_cast<int>(threadIdx.x); i < end; i += Layout::kWorkers) {
+    const int row = i / (kPartialDims / 4), quad = i % (kPartialDims / 4);
+    const uint32_t part = base + Layout::kSlots + row * Layout::kResultStride + 16 * quad;
+    float4 total = {0, 0, 0, 0};
+    for (int first = 0; first < splits; first += kAhead) {
+      float4 v[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (first + k < splits) v[k] = load_cluster_f4(map_to_rank(part, first + k));
       }
-      destination(a, pages, task, rank * each_rows + row).store(4 * quad, total);
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (first + k < splits) add(total, v[k], read<float>(shares + 4 * (kMaxSplits * row + first + k)));
+      }
     }
-  } else {
-    pull(a, pages, task, base, shares, rank, Layout::kSlots, Layout::kResultStride, Layout::kWorkers);
+    destination(a, pages, task, row).store(4 * quad, total);
   }
   for (int row = rank + splits * static_cast<int>(threadIdx.x); row < task.rows; row += splits * Layout::kWorkers) {
     const auto total = read<float2>(totals + 8 * row);

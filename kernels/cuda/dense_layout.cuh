@@ -47,8 +47,8 @@ struct Layout {
   static constexpr int kEmpty = kFull + 8 * kSlotCount;           // [slot] it has been used
   static constexpr int kWeightsFull = kEmpty + 8 * kSlotCount;    // [buffer]
   static constexpr int kWeightsEmpty = kWeightsFull + 8 * kBuffers;
-  static constexpr int kArrived = kWeightsEmpty + 8 * kBuffers;  // others' results
-  static constexpr int kMissing = kArrived + 8;             // [slot] of a tile's first chunks: bit i: no tokens 8i..
+  static constexpr int kMissing =
+      kWeightsEmpty + 8 * kBuffers;                         // [slot] of a tile's first chunks: bit i: no tokens 8i..
   static constexpr int kGrows = kMissing + 4 * kSlotCount;  // [buffer][scoring warp] not 0: factors are not all 1
   static constexpr int kMaxima =
       (kGrows + 16 * kBuffers + 15) / 16 * 16;                      // [row][warp] FP32, of a tile; sums at the end
@@ -59,15 +59,12 @@ struct Layout {
 
   // At the end, where the slots were: [row][512] FP32.
   static constexpr int kResultStride = 4 * (kValueChunks * kChunkDims + (kRows > 32 ? 8 : 4));
-  // Behind it, [source][own row] the same of the rows that this block adds up. With 64 rows there is no room for it.
-  static constexpr bool kSends = kRows <= 32;
-  static constexpr int kReceived = kSlots + kRows * kResultStride;
   // And where the queries were: [row][source] FP32; [row] {maximum, sum}.
   static constexpr int kShares = kQuery;
   static constexpr int kTotals = kShares + kMaxSplits * kRows * 4;
 
   static_assert(kOperandBytes % 1024 == 0 && kSlots % 1024 == 0 && kFull % 8 == 0);
-  static_assert((kRows + (kSends ? kRows + kMaxSplits - 1 : 0)) * kResultStride <= kSlotCount * kSlotBytes);
+  static_assert(kRows * kResultStride <= kSlotCount * kSlotBytes);
   static_assert(kMaxSplits * kRows * 4 + kRows * 8 <= kChunks * kOperandBytes);
   static_assert(kSlotCount * kSlotChunks >= 2 * kValueChunks && kChunks % kSlotChunks == 0 && kBytes <= kMostShared);
 };

@@ -12,16 +12,14 @@ constexpr double kStart = 5.0;
 constexpr double kTile = 0.75;
 constexpr double kTilePerRow = 0.035;
 constexpr double kTileRead = 2.28;  // where all multiprocessors read
-constexpr double kMerge = 0.6;
-constexpr double kMergePerRow = 0.05;
+constexpr double kMerge = 0.7;
+constexpr double kMergePerRow = 0.1;
 constexpr double kPerSplit = 0.1;
-constexpr double kMergePulled = 6.0;  // in addition, with 64 rows
 constexpr double kCombine = 2.2;
 constexpr double kPerPart = 0.1;
 constexpr double kPerPartial = 0.0008;  // of one row
 
 constexpr int32_t kTileTokens = 64;
-constexpr int32_t kMostSentRows = 32;
 constexpr int32_t kLeastBoxTokens = 16;
 constexpr int64_t kStrideLimit = int64_t{1} << 40;  // bytes, of a tensor map
 
@@ -47,7 +45,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
   const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
   const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kTileTokens), 1);
   Plan plan{&kernel, {work.rows, static_cast<int32_t>(divide_up(padded_heads, kernel.heads)), 1, 1}, 0};
-  const double merge = kMerge + kMergePerRow * kernel.heads + (kernel.heads > kMostSentRows ? kMergePulled : 0);
+  const double merge = kMerge + kMergePerRow * kernel.heads;
   const double block_tile = kTile + kTilePerRow * kernel.heads;
   double best = std::numeric_limits<double>::infinity();
   for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {

@@ -92,14 +92,6 @@ __device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&tiles
                : "memory");
 }
 
-// Copies to the shared memory of a block of the cluster and counts the bytes on that block's barrier. Addresses and
-// size are multiples of 16.
-__device__ __forceinline__ void copy_to_cluster(uint32_t to, uint32_t from, uint32_t bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "r"(from), "r"(bytes), "r"(barrier)
-               : "memory");
-}
-
 // --- products of a warpgroup -----------------------------------------------------------------------------------------
 
 // Describes an operand in shared memory whose rows are 128 bytes (64 elements of BF16) with the swizzle of 128 bytes,

@@ -113,7 +113,6 @@ class Adder {
         }
       }
     }
-    fence_async_proxy();
   }
 
   const Task& task_;
