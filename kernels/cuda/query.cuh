@@ -49,34 +49,46 @@ struct QueryConverter {
                                                const uint4 (&piece)[kPerLane]) {
     uint32_t largest = 0;
 #pragma unroll
-    for (int k = 0; k < kPerLane; ++k) {
-      const uint32_t w[4] = {piece[k].x, piece[k].y, piece[k].z, piece[k].w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) largest = max(largest, max(w[j] & 0x7fffU, w[j] >> 16 & 0x7fffU));
-    }
-    largest = __reduce_max_sync(~0U, largest);
-    // The exponent; subnormal queries count as the smallest normal one, NaN and infinity as the largest.
-    const int32_t exponent = min(max(static_cast<int32_t>(largest >> 7), 1), 254) - 127;
-    const int32_t power = min(14 - exponent, 126);
-    const float scale = power_of_two(power);
+    for (int k = 0; k < kPerLane; ++k) largest = max(largest, largest_of(piece[k]));
+    const int32_t power = power_of(__reduce_max_sync(~0U, largest));
 #pragma unroll
     for (int k = 0; k < kPerLane; ++k) {
       const int p = lane + 32 * k;
-      if (p >= kPieces) continue;
-      const uint32_t w[4] = {piece[k].x, piece[k].y, piece[k].z, piece[k].w};
-      float v[8];
+      if (p < kPieces) convert(shared, h, p, piece[k], power_of_two(power));
+    }
+    if (lane == 0) write_factor(a, shared, h, power);
+  }
+
+  // Bits of the largest magnitude.
+  __device__ __forceinline__ static uint32_t largest_of(const uint4& piece) {
+    const uint32_t w[4] = {piece.x, piece.y, piece.z, piece.w};
+    uint32_t largest = 0;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        v[2 * j] = bf16_to_float(w[j] & 0xffffU) * scale;
-        v[2 * j + 1] = bf16_to_float(w[j] >> 16) * scale;
-      }
-      write_piece(shared, h, p, v);
+    for (int j = 0; j < 4; ++j) largest = max(largest, max(w[j] & 0x7fffU, w[j] >> 16 & 0x7fffU));
+    return largest;
+  }
+
+  // Subnormal queries count as the smallest normal one, NaN and infinity as the largest.
+  __device__ __forceinline__ static int32_t power_of(uint32_t largest) {
+    const int32_t exponent = min(max(static_cast<int32_t>(largest >> 7), 1), 254) - 127;
+    return min(14 - exponent, 126);
+  }
+
+  __device__ __forceinline__ static void convert(uint8_t* shared, int h, int p, const uint4& piece, float scale) {
+    const uint32_t w[4] = {piece.x, piece.y, piece.z, piece.w};
+    float v[8];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      v[2 * j] = bf16_to_float(w[j] & 0xffffU) * scale;
+      v[2 * j + 1] = bf16_to_float(w[j] >> 16) * scale;
     }
-    if (lane == 0) {
-      // 2^-power, which may be less than the smallest normal number in one step.
-      const float back = power_of_two(-power / 2) * power_of_two(-power - -power / 2);
-      write(shared + Layout::kFactors + 8 * h, float2{a.scale_high * back, a.scale_low * back});
-    }
+    write_piece(shared, h, p, v);
+  }
+
+  __device__ __forceinline__ static void write_factor(const DecodeArguments& a, uint8_t* shared, int h, int32_t power) {
+    // 2^-power, which may be less than the smallest normal number in one step.
+    const float back = power_of_two(-power / 2) * power_of_two(-power - -power / 2);
+    write(shared + Layout::kFactors + 8 * h, float2{a.scale_high * back, a.scale_low * back});
   }
 
   // Dimensions 8p .. 8p + 7 of head h.

@@ -22,9 +22,8 @@ class WarpgroupWorker {
   // Four chunks of value dimensions are a set: 0 to 3 and 4 to 7. A warpgroup has both, or one of them.
   static constexpr int kSets = Layout::kTeams;
 
-  __device__ __forceinline__ WarpgroupWorker(const TokenRange& range, uint8_t* shared, int warp, int lane)
-      : groups_(__shfl_sync(~0U, groups_of(range), 0)),
-        shared_(shared),
+  __device__ __forceinline__ WarpgroupWorker(uint8_t* shared, int warp, int lane)
+      : shared_(shared),
         warp_(warp),
         team_(warp / Layout::kTeamWarps),
         rank_(warp % Layout::kTeamWarps),
@@ -44,8 +43,8 @@ class WarpgroupWorker {
 
   __device__ __forceinline__ void run() {
 #pragma unroll 1
-    for (int first = team_ * Layout::kGroups; first < groups_; first += kWarps) {
-      const int here = min(groups_ - first, Layout::kGroups);
+    for (int first = team_ * Layout::kGroups; first < groups(); first += kWarps) {
+      const int here = min(groups() - first, Layout::kGroups);
       const int own = first + rank_;
       uint32_t valid = 0;
       if (rank_ < here) {
@@ -57,7 +56,7 @@ class WarpgroupWorker {
       score(slot_of(own), scores);
       if (valid != 0) spread_nan(slot_of(own), scores);
       prepare_scales(first, here);
-      softmax_.weigh(scores, valid, [&](int n, const float2& by) {
+      softmax_.start(scores, valid, [&](int n, const float2& by) {
 #pragma unroll
         for (int set = 0; set < kSets; ++set) {
 #pragma unroll
@@ -67,7 +66,12 @@ class WarpgroupWorker {
           }
         }
       });
-      if (Layout::kTeams == 2 || first_set() == 0) {
+      // Between the team's barriers: slower warps may have read the flag of the tile before until the first.
+      if (lane_ == 0) {
+        write(shared_ + Layout::kSpread + 4 * warp_, read<uint32_t>(shared_ + Layout::kNextSpread + 4 * warp_));
+      }
+      softmax_.finish(scores);
+      if (!kMixedSet || Layout::kTeams == 2 || first_set() == 0) {
         accumulate<false>(first, here, scores);
       } else {
         accumulate<true>(first, here, scores);
@@ -99,6 +103,11 @@ class WarpgroupWorker {
   static constexpr float kResultBits = 20;
 
  private:
+  // Of the block.
+  __device__ __forceinline__ int groups() const {
+    return __shfl_sync(~0U, static_cast<int>(read_again(Layout::kDescriptors + 12)), 0);
+  }
+
   // A number that is read each time: what the compiler could compute from it before the loop over tiles, the
   // descriptors of all instructions, would take more registers than there are.
   __device__ __forceinline__ uint32_t read_again(int place) const {
@@ -299,8 +308,9 @@ class WarpgroupWorker {
 
   // --- scales of the values ------------------------------------------------------------------------------------------
 
-  // The scales of this warp's chunks over the chunk's units as F16, and the units, into shared memory. The lanes share
-  // the tile's groups and its chunks: each has the four tokens of thread c of a group.
+  // The scales of this warp's chunks over the chunk's units as F16, and the units, into shared memory. True if any so
+  // far were too far apart for that. The lanes share the tile's groups and its chunks: each has the four tokens of
+  // thread c of a group.
   __device__ __forceinline__ void prepare_scales(int first, int here) {
     const int group = (lane_ >> 2) % Layout::kGroups;
     const int mine = (lane_ >> 2) / Layout::kGroups;  // which of the warp's chunks
@@ -335,8 +345,7 @@ class WarpgroupWorker {
     const float by = power_of_two(min(max(static_cast<int32_t>(kScaleBits) - units, -126), 127));
     write(value_scales(chunk, group),
           uint2{pack_f16x2(value[0] * by, value[1] * by), pack_f16x2(value[2] * by, value[3] * by)});
-    __syncwarp();
-    if (lane_ == 0) write(shared_ + Layout::kSpread + 4 * warp_, spread ? 1U : 0U);
+    if (lane_ == 0) write(shared_ + Layout::kNextSpread + 4 * warp_, spread ? 1U : 0U);
   }
 
   // Of thread c's four tokens.
@@ -598,7 +607,6 @@ class WarpgroupWorker {
     }
   }
 
-  const int groups_;
   uint8_t* shared_;
   const int warp_, team_, rank_;
   const int lane_, g_, c_;

@@ -44,14 +44,21 @@ __device__ __forceinline__ void finish_queries(const DecodeArguments& a, const P
   __syncwarp();
 #pragma unroll 1
   for (int h = warp; h < Layout::kHeads; h += kWarps) {
-    uint4 piece[Converter::kPerLane];
-#pragma unroll
-    for (int k = 0; k < Converter::kPerLane; ++k) {
-      const int p = lane + 32 * k;
-      piece[k] = p < Converter::kPieces ? read<uint4>(shared + Layout::raw_query(h, p)) : uint4{0, 0, 0, 0};
+    uint32_t largest = 0;
+    for (int p = lane; p < Converter::kPieces; p += 32) {
+      largest = max(largest, Converter::largest_of(read<uint4>(shared + Layout::raw_query(h, p))));
     }
-    __syncwarp();
-    Converter::store(a, shared, h, lane, piece);
+    const int32_t power = Converter::power_of(__reduce_max_sync(~0U, largest));
+#pragma unroll 1
+    for (int first = 0; first < Converter::kPieces; first += 32) {
+      // A chunk is read as a whole before it is written to the same place.
+      const int p = first + lane;
+      const bool exists = p < Converter::kPieces;
+      const auto piece = exists ? read<uint4>(shared + Layout::raw_query(h, p)) : uint4{0, 0, 0, 0};
+      __syncwarp();
+      if (exists) Converter::convert(shared, h, p, piece, power_of_two(power));
+    }
+    if (lane == 0) Converter::write_factor(a, shared, h, power);
   }
 }
 
@@ -136,7 +143,6 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1) warpgroup_kernel(const _
     copy_groups<Layout>(a, work.place, work.range, shared, warp - kWarps, lane);
     return;
   }
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkRegisters));
   start_queries<Layout>(a, work.place, shared, warp, lane);
   float sink = -INFINITY;
   if (threadIdx.x < kHeads && a.parts.divisor == 1) {
@@ -145,19 +151,21 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1) warpgroup_kernel(const _
   store_sinks<Layout>(sink, shared);
   if (threadIdx.x < Layout::kTeams * kHeads) write(shared + Layout::kReference + 4 * threadIdx.x, kNoMaximum);
   finish_queries<Layout>(a, work.place, shared, warp, lane);
-  if (lane == 0) write(shared + Layout::kSpread + 4 * warp, 0U);
+  if (threadIdx.x < 2 * kWarps) write(shared + Layout::kSpread + 4 * threadIdx.x, 0U);
   if (threadIdx.x < 2 * kValueChunks) write(shared + Layout::kUnits + 4 * threadIdx.x, kNoUnits);
   if (threadIdx.x < 8 * kWarps) write(shared + Layout::kOwnUnits + 4 * threadIdx.x, static_cast<float>(kNoUnits));
   if (threadIdx.x == 0) {
     write(shared + Layout::kPlace, work);
     write(shared + Layout::kDescriptors,
-          uint3{b_descriptor(smem_address(shared + Layout::kQuery)),
+          uint4{b_descriptor(smem_address(shared + Layout::kQuery)),
                 b_descriptor(smem_address(shared + Layout::kWeights)),
-                b_descriptor(smem_address(shared + Layout::kWeights + Layout::kHalfBytes))});
+                b_descriptor(smem_address(shared + Layout::kWeights + Layout::kHalfBytes)),
+                static_cast<uint32_t>(groups_of(work.range))});
   }
   fence_async_proxy();
   sync_workers();
-  WarpgroupWorker<Layout> worker(work.range, shared, warp, lane);
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkRegisters));
+  WarpgroupWorker<Layout> worker(shared, warp, lane);
   worker.run();
   worker.collect_results();
   const bool alone = a.splits.divisor == 1;

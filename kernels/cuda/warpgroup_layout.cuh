@@ -35,7 +35,7 @@ struct WarpgroupLayout {
   static constexpr int kScaleRow = 2 * kGroupTokens;  // bytes of the F16 scales of a group
 
   static constexpr int kSmallBytes = kValueChunks * kWarps * kScaleRow + kTeams * kHeads * 16 + kWarps * kHeads * 8 +
-                                     kHeads * (8 + 4) + 2 * 4 * kValueChunks + 9 * 4 * kWarps + 128;
+                                     kHeads * (8 + 4) + 2 * 4 * kValueChunks + 10 * 4 * kWarps + 128;
   static constexpr int kSlots =
       (kMostSharedBytes - kQueryBytes - kWeightBytes * (kHasBf16Values ? 3 : 1) - kSmallBytes) /
       (kSlotBytes + kSlotScales + 4 + 16);
@@ -57,12 +57,13 @@ struct WarpgroupLayout {
   static constexpr int kUnits = kSinks + kHeads * 4;                 // [team][chunk] exponents of powers of two
   static constexpr int kOwnUnits = kUnits + 2 * 4 * kValueChunks;    // [warp][set][instruction] the same, FP32
   static constexpr int kSpread = kOwnUnits + kWarps * 8 * 4;         // [warp] 0 or 1
-  static constexpr int kValid = kSpread + 4 * kWarps;                // [slot]
+  static constexpr int kNextSpread = kSpread + 4 * kWarps;           // [warp] the same, of the tile that follows
+  static constexpr int kValid = kNextSpread + 4 * kWarps;            // [slot]
   static constexpr int kFilled = (kValid + 4 * kSlots + 7) / 8 * 8;  // [slot] barriers
   static constexpr int kFree = kFilled + 8 * kSlots;
   static constexpr int kPlace =
       (kFree + 8 * kSlots + 15) / 16 * 16;          // what the block works on: needed again at the end
-  static constexpr int kDescriptors = kPlace + 48;  // of the queries, of each team's weights
+  static constexpr int kDescriptors = kPlace + 48;  // of the queries, of each team's weights; then the block's groups
   static constexpr int kBytes = kDescriptors + 16;
 
   // Where a block brings its own results together: [team][head] 512 FP32, padded so that heads

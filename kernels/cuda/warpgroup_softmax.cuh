@@ -22,12 +22,13 @@ class WarpgroupSoftmax {
       : shared_(shared), warp_(warp), team_(warp / Layout::kTeamWarps), lane_(lane), g_(lane >> 2), c_(lane & 3) {
 #pragma unroll
     for (int n = 0; n < kSums; ++n) sum_[n][0] = sum_[n][1] = 0;
+    if constexpr (kSumsInShared) write(lane_sums(), float2{0, 0});
   }
 
-  // Raw scores to weights in shared memory, which the whole team may read afterwards; with changed maxima, calls
+  // Raw scores to weights in shared memory, in two steps with a barrier of the team in each. With changed maxima, calls
   // rescale(n, {factor of head 8n + 2c, of head 8n + 2c + 1}). `valid`: bit t is set if the warp's token t is there.
   template <typename Rescale>
-  __device__ __forceinline__ void weigh(Scores& scores, uint32_t valid, Rescale rescale) {
+  __device__ __forceinline__ void start(Scores& scores, uint32_t valid, Rescale rescale) {
     if (valid != 0xffffU) drop_missing(scores, valid);
     bool grows = false;
 #pragma unroll
@@ -39,6 +40,10 @@ class WarpgroupSoftmax {
     }
     // Behind it, every warp has done with the weights of the tile before.
     if (named_barrier_or(1 + team_, kTeamThreads, grows)) raise_references(scores, rescale);
+  }
+
+  // Behind it the whole team may read the weights.
+  __device__ __forceinline__ void finish(Scores& scores) {
     store_weights(scores);
     fence_async_proxy();
     sync_team();
@@ -55,7 +60,7 @@ class WarpgroupSoftmax {
     }
   }
 
-  // Replaces the weights in shared memory. The team, after weigh().
+  // Replaces the weights in shared memory. The team, after finish().
   __device__ __forceinline__ void store_pairs(const uint32_t (&pairs)[2 * kTiles]) const {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
@@ -71,21 +76,9 @@ class WarpgroupSoftmax {
 
   // Puts the warp's sums of weights into shared memory.
   __device__ __forceinline__ void publish_sums() {
+    if constexpr (!kSumsInShared) {
 #pragma unroll
-    for (int n = 0; n < kSums; ++n) {
-      if constexpr (!kFoldsSums) {
-#pragma unroll
-        for (int lanes = 4; lanes < 32; lanes *= 2) {
-          sum_[n][0] += __shfl_xor_sync(~0U, sum_[n][0], lanes);
-          sum_[n][1] += __shfl_xor_sync(~0U, sum_[n][1], lanes);
-        }
-        if (g_ != 0) continue;
-      } else if constexpr (kTiles == 4) {
-        sum_[n][0] += __shfl_xor_sync(~0U, sum_[n][0], 16);
-        sum_[n][1] += __shfl_xor_sync(~0U, sum_[n][1], 16);
-      }
-      const int head = 8 * (kFoldsSums ? g_ % kTiles : n) + 2 * c_;
-      write(shared_ + Layout::kWarpSums + 4 * (warp_ * Layout::kHeads + head), float2{sum_[n][0], sum_[n][1]});
+      for (int n = 0; n < kSums; ++n) publish_sums(n);
     }
   }
 
@@ -94,6 +87,7 @@ class WarpgroupSoftmax {
   // Sums of many heads do not fit into registers: a warp's are added up, and lane (g, c) keeps a
   // part of those of tile g % kTiles.
   static constexpr bool kFoldsSums = kTiles >= 4;
+  static constexpr bool kSumsInShared = kTiles == 8 && !Layout::kHasBf16Values;  // as registers allow
   static constexpr int kSums = kFoldsSums ? 1 : kTiles;
 
   // Lane i < 16 has the address of head i % 8 of a tile of heads and of rows 8 (i / 8) .. of the warp's group.
@@ -169,7 +163,7 @@ class WarpgroupSoftmax {
     }
     if constexpr (kFoldsSums) {
       const auto change = read<float2>(changes + 32 * (g_ % kTiles));
-      sum_[0][0] *= change.x, sum_[0][1] *= change.y;
+      add_sums({0, 0}, change);
     }
   }
 
@@ -201,6 +195,34 @@ class WarpgroupSoftmax {
     if constexpr (kFoldsSums) fold_sums(scores);
   }
 
+  __device__ __forceinline__ void publish_sums(int n) {
+    float2 sum = {sum_[n][0], sum_[n][1]};
+    // Over the lanes that have parts of the same heads' sums.
+#pragma unroll
+    for (int lanes = kFoldsSums ? 4 * kTiles : 4; lanes < 32; lanes *= 2) {
+      sum.x += __shfl_xor_sync(~0U, sum.x, lanes);
+      sum.y += __shfl_xor_sync(~0U, sum.y, lanes);
+    }
+    const int tile = kFoldsSums ? g_ % kTiles : n;
+    if (!kFoldsSums && g_ != 0) return;
+    write(shared_ + Layout::kWarpSums + 4 * (warp_ * Layout::kHeads + 8 * tile + 2 * c_), sum);
+  }
+
+  // To the lane's sums, multiplied by `change` before that.
+  __device__ __forceinline__ void add_sums(const float2& more, const float2& change) {
+    if constexpr (kSumsInShared) {
+      const auto sums = read<float2>(lane_sums());
+      write(lane_sums(), float2{fmaf(sums.x, change.x, more.x), fmaf(sums.y, change.y, more.y)});
+    } else {
+      sum_[0][0] = fmaf(sum_[0][0], change.x, more.x), sum_[0][1] = fmaf(sum_[0][1], change.y, more.y);
+    }
+  }
+
+  // Where lane (g, c) keeps the sums of heads 8g + 2c and the next, which no other lane has a part of.
+  __device__ __forceinline__ uint8_t* lane_sums() const {
+    return shared_ + Layout::kWarpSums + 4 * (warp_ * Layout::kHeads + 8 * g_ + 2 * c_);
+  }
+
   // Adds up the 16 weights of each head over the lanes with the same c.
   __device__ __forceinline__ void fold_sums(const Scores& scores) {
     float part[2 * kTiles];
@@ -210,8 +232,7 @@ class WarpgroupSoftmax {
       part[2 * n + 1] = scores[4 * n + 1] + scores[4 * n + 3];
     }
     fold<kTiles>(part);
-    sum_[0][0] += part[0];
-    sum_[0][1] += part[1];
+    add_sums({part[0], part[1]}, {1, 1});
   }
 
   // From kCount tiles to half of them, those that this lane keeps, down to one.

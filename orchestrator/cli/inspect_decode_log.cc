@@ -106,7 +106,7 @@ void describe(const DecodeLogOptions& options, const engine::DecodeLog& log, con
       {"draft_tokens", optional_json(options.draft_tokens ? options.draft_tokens : log.draft_tokens)},
       {"forced_length", optional_json(log.forced_length)},
       {"target", optional_json(options.target)},
-      {"within", options.within.value_or(judge::kAcceptanceWithin)},
+      {"within", options.within.value_or(judge::recorded_within())},
       {"tolerance", half_width},
       {"jit_lines_in_window", log.compile_lines.count},
       {"jit_lines", lines_json(log.compile_lines)},
@@ -182,7 +182,7 @@ ExitCode inspect_decode_log(const Context& context, const DecodeLogOptions& opti
                                      .draws = draws_of(options, *log, summary)};
   for (const engine::DecodeWindow& window : log->windows) realised.windows.push_back(window.acceptance_length);
   const judge::AskedAcceptance asked{.length = options.target,
-                                     .within = options.within.value_or(judge::kAcceptanceWithin),
+                                     .within = options.within.value_or(judge::recorded_within()),
                                      .exactly = options.within.has_value()};
   Inspection inspection{.kind = "decode-log", .file = options.file};
   describe(options, *log, summary, judge::acceptance_half_width(realised, asked), inspection);

@@ -134,13 +134,13 @@ void describe(const MetricsOptions& options, const Counted& counted, Inspection&
                          {"draft_token_acceptance", optional_json(c.draft_token_acceptance())},
                          {"wrong_if_no_difference", optional_json(counted.since_start.acceptance_length())},
                          {"target", optional_json(options.target)},
-                         {"within", options.within.value_or(judge::kAcceptanceWithin)},
+                         {"within", options.within.value_or(judge::recorded_within())},
                          {"prompt_tokens", optional_json(c.prompt_tokens)},
                          {"generation_tokens", optional_json(c.generation_tokens)},
                          {"requests", optional_json(c.requests)},
                          {"cached_prompt_tokens", optional_json(c.cache_hits)},
                          {"hit_rate", optional_json(c.cache_hit_rate())},
-                         {"limit", judge::kCacheHitLimit}};
+                         {"limit", judge::kCacheHitsRecorded}};
   std::string positions;
   for (const double rate : c.per_position()) positions += fmt::format("{}{:.4f}", positions.empty() ? "" : " ", rate);
   inspection.table = {
@@ -154,7 +154,7 @@ void describe(const MetricsOptions& options, const Counted& counted, Inspection&
       {"prompt tokens", shown(c.prompt_tokens), ""},
       {"generated tokens", shown(c.generation_tokens), ""},
       {"prefix cache hits", shown(c.cache_hits), fmt::format("of {} prompt tokens", shown(looked_up))},
-      {"hit rate", shown(c.cache_hit_rate(), 4), fmt::format("limit {}", judge::kCacheHitLimit)}};
+      {"hit rate", shown(c.cache_hit_rate(), 4), fmt::format("limit {}", judge::kCacheHitsRecorded)}};
   if (!positions.empty()) inspection.remarks.push_back("accepted per position: " + positions);
   if (counted.gauge)
     inspection.remarks.push_back(
@@ -174,7 +174,7 @@ ExitCode inspect_metrics(const Context& context, const MetricsOptions& options) 
   describe(options, *counted, inspection);
   inspection.findings = counted->findings;
   const judge::AskedAcceptance asked{.length = options.target,
-                                     .within = options.within.value_or(judge::kAcceptanceWithin),
+                                     .within = options.within.value_or(judge::recorded_within()),
                                      .exactly = options.within.has_value()};
   auto& conditions = inspection.verdict.conditions;
   if (c.acceptance_length() || options.target)

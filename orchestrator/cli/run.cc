@@ -15,9 +15,13 @@
 #include "orchestrator/base/clock.h"
 #include "orchestrator/base/file.h"
 #include "orchestrator/cli/command.h"
+#include "orchestrator/cli/run_load.h"
 #include "orchestrator/cli/terminal_progress.h"
+#include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
+#include "orchestrator/host/host.h"
+#include "orchestrator/pipeline/device.h"
 #include "orchestrator/pipeline/entries.h"
 #include "orchestrator/pipeline/locations.h"
 #include "orchestrator/pipeline/run.h"
@@ -39,8 +43,10 @@ struct RunArguments {
   std::string out;
   bool resume = false;
   bool dry_run = false;
-  std::string engine_url;
+  std::shared_ptr<LoadArguments> load = std::make_shared<LoadArguments>();
+  std::string launcher = "local";
   std::string weights;
+  std::string device = "auto";
   std::vector<std::string> weights_reports;
   uint64_t seed = 1;
   int64_t ready_timeout_s = 600;
@@ -54,15 +60,16 @@ std::string compact_time() {
   return text;
 }
 
-std::string job_name(const plan::Job& job) {
-  return fmt::format("{}-conc{}", job.entry, job.concurrency);
+std::string job_name(const plan::Job& job, const RunArguments& arguments) {
+  const auto& rate = arguments.load->request_rate;
+  return fmt::format("{}-conc{}{}", job.entry, job.concurrency, rate ? fmt::format("-rate{}", *rate) : std::string());
 }
 
 // The newest folder of this job under runs/ that holds a run without a result.
-std::optional<fs::path> newest_unfinished(const plan::Job& job) {
+std::optional<fs::path> newest_unfinished(const std::string& name) {
   std::optional<fs::path> newest;
   std::error_code error;
-  const std::string prefix = job_name(job) + "-";
+  const std::string prefix = name + "-";
   for (fs::directory_iterator item("runs", error), end; !error && item != end; item.increment(error)) {
     const fs::path& path = item->path();
     if (!path.filename().string().starts_with(prefix)) continue;
@@ -74,25 +81,27 @@ std::optional<fs::path> newest_unfinished(const plan::Job& job) {
 }
 
 diag::Result<fs::path> folder_of(const plan::Job& job, const RunArguments& arguments, bool only_one) {
-  if (!arguments.out.empty()) return only_one ? fs::path(arguments.out) : fs::path(arguments.out) / job_name(job);
-  if (!arguments.resume) return fs::path("runs") / fmt::format("{}-{}", job_name(job), compact_time());
-  if (auto folder = newest_unfinished(job)) return std::move(*folder);
+  const std::string name = job_name(job, arguments);
+  if (!arguments.out.empty()) return only_one ? fs::path(arguments.out) : fs::path(arguments.out) / name;
+  if (!arguments.resume) return fs::path("runs") / fmt::format("{}-{}", name, compact_time());
+  if (auto folder = newest_unfinished(name)) return std::move(*folder);
   return diag::fail(rule::run_nothing_to_resume,
-                    fmt::format("no unfinished run of \"{}\" under runs/ in this folder", job_name(job)),
+                    fmt::format("no unfinished run of \"{}\" under runs/ in this folder", name),
                     "name its folder with --out DIR");
 }
 
-pipeline::RunOptions options_for(const RunArguments& arguments, fs::path folder) {
-  pipeline::RunOptions options{.folder = std::move(folder),
-                               .resume = arguments.resume,
-                               .seed = arguments.seed,
-                               .ready_timeout = std::chrono::seconds(arguments.ready_timeout_s),
-                               .request_timeout = std::chrono::seconds(arguments.request_timeout_s)};
-  if (!arguments.engine_url.empty()) options.engine_url = arguments.engine_url;
+// All but the folder.
+pipeline::RunOptions options_for(const RunArguments& arguments) {
+  pipeline::RunOptions options{
+      .folder = {},
+      .resume = arguments.resume,
+      .seed = arguments.seed,
+      .launcher = arguments.launcher == "container" ? pipeline::Launcher::kContainer : pipeline::Launcher::kLocal,
+      .ready_timeout = std::chrono::seconds(arguments.ready_timeout_s),
+      .request_timeout = std::chrono::seconds(arguments.request_timeout_s)};
   std::error_code error;
   if (!arguments.weights.empty()) options.weights = fs::absolute(arguments.weights, error);
   for (const std::string& report : arguments.weights_reports) options.weights_reports.emplace_back(report);
-  options.folder = fs::absolute(options.folder, error).lexically_normal();
   return options;
 }
 
@@ -135,11 +144,11 @@ ExitCode worse(ExitCode a, ExitCode b) {
   return a;
 }
 
-// Without names: the embedded entry.
+// Without names: the embedded entry for any host.
 std::vector<plan::Job> chosen(std::vector<plan::Job> jobs, const RunArguments& arguments) {
   if (arguments.entries.empty())
     std::erase_if(jobs, [](const plan::Job& job) {
-      return job.framework != kMainJobFramework || job.status != plan::Status::kReady;
+      return job.framework != kMainJobFramework || job.gpus > 0 || job.status != plan::Status::kReady;
     });
   return jobs;
 }
@@ -153,16 +162,33 @@ ExitCode run(Context& context, const RunArguments& arguments) {
     context.console.report(diagnostics, loaded.sources);
     return ExitCode::kProblems;
   }
-  const std::vector<plan::Job> jobs = chosen(std::move(loaded.jobs), arguments);
+  std::vector<plan::Job> jobs = chosen(std::move(loaded.jobs), arguments);
   if (jobs.empty())
     return fail(context,
                 diag::make(rule::run_no_entry, "no entry has a point to run with these names and concurrencies",
                            "`sweepctl doctor` lists the entries"));
+  if (arguments.launcher == "slurm")
+    return fail(context, diag::make(diag::rule::engine_launcher_unavailable,
+                                    "the launcher \"slurm\" is planned, and cannot start an engine yet",
+                                    "start the engine with the scheduler and measure it with --engine-url"));
+  const host::Host here = host::inspect_host();
+  const pipeline::Device device = pipeline::parse_device(arguments.device).value_or(pipeline::Device::kAuto);
+  for (plan::Job& job : jobs) {
+    auto placed = pipeline::on_device(std::move(job), device, here, *locations, context.stop);
+    if (!placed) return fail(context, placed.error());
+    job = std::move(*placed);
+  }
+  pipeline::RunOptions options = options_for(arguments);
+  diag::Diagnostics warnings;
+  if (const auto read = read_load_options(*arguments.load, options, warnings); !read)
+    return fail(context, read.error());
+  for (const diag::Diagnostic& warning : warnings.items()) context.console.report(warning);
   ExitCode code = ExitCode::kGood;
   for (const plan::Job& job : jobs) {
     auto folder = folder_of(job, arguments, jobs.size() == 1);
     if (!folder) return fail(context, folder.error());
-    const pipeline::RunOptions options = options_for(arguments, std::move(*folder));
+    std::error_code error;
+    options.folder = fs::absolute(*folder, error).lexically_normal();
     if (arguments.dry_run) {
       const auto text = pipeline::describe_job(job, options, *locations);
       if (!text) return fail(context, text.error());
@@ -188,7 +214,8 @@ void add_run(CLI::App& app, Action& action) {
       "  sweepctl run                         the main job; the bundle lands in runs/\n"
       "  sweepctl run --resume                continue the newest unfinished run\n"
       "  sweepctl run 'dsv41flash*' --dry-run what would be done, for the entries that match\n"
-      "  sweepctl run ENTRY --engine-url http://127.0.0.1:8000\n\n"
+      "  sweepctl run ENTRY --engine-url http://127.0.0.1:8000\n"
+      "  sweepctl run ENTRY --request-rate 2   open loop: two requests a second, answered or not\n\n"
       "Exit codes: 0 valid, 1 inputs or weights are wrong, 3 could not run, 4 kernel gate failed, 5 invalid result.");
   command->add_option("entries", arguments->entries, "Entries of the matrix; * and ? match")->type_name("ENTRY");
   command->add_option("--conc", arguments->concurrencies, "Only this concurrency of the entries (may be repeated)")
@@ -200,7 +227,14 @@ void add_run(CLI::App& app, Action& action) {
   command->add_flag("--resume", arguments->resume,
                     "Continue a run that was stopped or killed; finished stages are kept");
   command->add_flag("--dry-run", arguments->dry_run, "Print what would be done, down to the engine's command line");
-  command->add_option("--engine-url", arguments->engine_url, "Measure a server that is already up")->type_name("URL");
+  add_load_options(*command, arguments->load);
+  command
+      ->add_option("--launcher", arguments->launcher,
+                   "Who starts the engine: local, in a process group of this host; container, in the entry's image "
+                   "with docker, podman or enroot")
+      ->type_name("local|container")
+      ->check(CLI::IsMember({"local", "container", "slurm"}).description(""))
+      ->default_str("local");
   command->add_option("--weights", arguments->weights, "Folder of the staged weights")->type_name("DIR");
   command
       ->add_option(
@@ -208,6 +242,11 @@ void add_run(CLI::App& app, Action& action) {
           "Report of `weights verify` on another host of the run: its weights must be the same (may be repeated)")
       ->type_name("REPORT")
       ->allow_extra_args(false);
+  command
+      ->add_option("--device", arguments->device,
+                   "Where the embedded engine computes; auto: the entry's GPUs, or one if there is one, else the CPU")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}).description(""))
+      ->type_name("auto|cpu|cuda");
   command->add_option("--seed", arguments->seed, "Of prompts, engine and gate cases")->type_name("N");
   command->add_option("--ready-timeout", arguments->ready_timeout_s, "Seconds until the engine must answer")
       ->type_name("S")

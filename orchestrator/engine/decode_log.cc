@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "orchestrator/base/check.h"
-#include "orchestrator/base/file.h"
-#include "orchestrator/base/utf8.h"
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/engine/decode_log_line.h"
 #include "orchestrator/engine/json_stats.h"
@@ -17,7 +15,6 @@ namespace sweep::engine {
 
 namespace {
 
-constexpr size_t kMostShown = 160;     // of a line in a message
 constexpr int kYearless = 2000;        // of logs that write no year
 constexpr int kLastRolledYear = 2100;  // a log that runs back and forth does not count for ever
 constexpr int kAYearBack = -600;       // as LogTime::day: from December to January
@@ -30,13 +27,6 @@ base::Unexpected<diag::Diagnostic> malformed(const LogSource& source, uint32_t l
                                              std::string help) {
   return diag::fail(diag::make_at(diag::rule::engine_malformed_log, {.file = source.file, .line = line},
                                   std::move(message), std::move(help)));
-}
-
-std::string printable(std::string_view line) {
-  std::string text = base::valid_utf8(line.substr(0, kMostShown));
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return line.size() > kMostShown ? text + "..." : text;
 }
 
 // Calls `take` with each line and its number, from 1.
@@ -88,7 +78,8 @@ class LogReader {
   void look_through();
   // Where an end of the interval lies on the log's clock.
   diag::Result<std::optional<int64_t>> place(std::optional<LogTime> time, std::string_view option) const;
-  bool is_inside(const ParsedLine& parsed, const std::optional<LogTime>& now, uint32_t number) const;
+  bool is_inside(const ParsedLine& parsed, const std::optional<LogTime>& now, std::string_view line,
+                 uint32_t number) const;
   diag::Result<base::Done> take_line(std::string_view line, uint32_t number, LogClock& clock);
   diag::Result<base::Done> take_window(ParsedLine& parsed, std::string_view line, uint32_t number);
 
@@ -98,6 +89,8 @@ class LogReader {
   std::optional<LogTime> last_;
   std::optional<int64_t> from_;
   std::optional<int64_t> to_;
+  std::optional<uint64_t> from_byte_;
+  std::optional<uint64_t> to_byte_;
 };
 
 void LogReader::look_through() {
@@ -136,10 +129,15 @@ diag::Result<std::optional<int64_t>> LogReader::place(std::optional<LogTime> tim
   return std::optional(time->ns());
 }
 
-bool LogReader::is_inside(const ParsedLine& parsed, const std::optional<LogTime>& now, uint32_t number) const {
+bool LogReader::is_inside(const ParsedLine& parsed, const std::optional<LogTime>& now, std::string_view line,
+                          uint32_t number) const {
+  const auto offset = static_cast<uint64_t>(line.data() - source_.text.data());
+  if (from_byte_ && offset < *from_byte_) return false;
+  if (to_byte_ && offset >= *to_byte_) return false;
   const std::optional<int64_t> written = now ? std::optional(now->ns()) : std::nullopt;
   const auto begin = parsed.window && parsed.window->begin_ns ? parsed.window->begin_ns : written;
-  if (from_ ? !begin || *begin < *from_ : log_.ready_line && number < *log_.ready_line) return false;
+  const bool from_ready = !from_ && !from_byte_ && log_.ready_line;
+  if ((from_ && (!begin || *begin < *from_)) || (from_ready && number < *log_.ready_line)) return false;
   return !to_ || !written || *written <= *to_;
 }
 
@@ -166,7 +164,7 @@ diag::Result<base::Done> LogReader::take_line(std::string_view line, uint32_t nu
   if (parsed.draft_tokens) log_.draft_tokens = parsed.draft_tokens;
   if (parsed.steps_per_window) log_.steps_per_window = parsed.steps_per_window;
   if (parsed.forced_length) log_.forced_length = parsed.forced_length;
-  if (!is_inside(parsed, running.now(), number)) {
+  if (!is_inside(parsed, running.now(), line, number)) {
     if (parsed.window) ++log_.windows_outside;
     return base::Done{};
   }
@@ -190,6 +188,8 @@ diag::Result<DecodeLog> LogReader::read(const LogInterval& interval) {
   if (!to) return diag::fail(to.error());
   from_ = *from;
   to_ = *to;
+  from_byte_ = interval.from_byte;
+  to_byte_ = interval.to_byte;
   LogClock running = clock();
   const auto taken =
       each_line(source_.text, [&](std::string_view line, uint32_t number) { return take_line(line, number, running); });
@@ -270,22 +270,6 @@ WindowSummary summarise(const std::vector<DecodeWindow>& windows) {
   for (double& rate : rates) rate /= static_cast<double>(*summary.steps);
   summary.per_position = std::move(rates);
   return summary;
-}
-
-std::vector<DecodeWindow> read_windows(const std::filesystem::path& log, int64_t begin_unix_ns, int64_t end_unix_ns) {
-  std::vector<DecodeWindow> windows;
-  const auto text = base::read_file(log, kMostLogBytes);
-  if (!text) return windows;
-  const auto read = each_line(*text, [&](std::string_view line, uint32_t number) -> diag::Result<base::Done> {
-    ParsedLine parsed = parse_log_line(line, "embedded");
-    if (!parsed.window || *parsed.window->begin_ns < begin_unix_ns || *parsed.window->end_ns > end_unix_ns)
-      return base::Done{};
-    parsed.window->line = number;
-    windows.push_back(std::move(*parsed.window));
-    return base::Done{};
-  });
-  SWEEPCTL_CHECK(read.has_value());
-  return windows;
 }
 
 }  // namespace sweep::engine

@@ -68,6 +68,10 @@ struct DecodeLog {
 struct LogInterval {
   std::optional<LogTime> from;
   std::optional<LogTime> to;
+  // Instead of times, or beside them: lines that begin in [from_byte, to_byte) of the text. A log that is watched while
+  // it is written is cut this way, whatever clock its lines have.
+  std::optional<uint64_t> from_byte = std::nullopt;
+  std::optional<uint64_t> to_byte = std::nullopt;
 };
 
 struct LogSource {
@@ -97,8 +101,5 @@ struct WindowSummary {
   std::vector<double> per_position;  // weighted by steps; empty if unknown
 };
 WindowSummary summarise(const std::vector<DecodeWindow>& windows);
-
-// The embedded engine's decode windows that lie wholly inside [begin, end] of Unix time. None if the log is not there.
-std::vector<DecodeWindow> read_windows(const std::filesystem::path& log, int64_t begin_unix_ns, int64_t end_unix_ns);
 
 }  // namespace sweep::engine

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/json_nesting.h"
+#include "orchestrator/base/utf8.h"
 #include "orchestrator/engine/spec_counters.h"
 
 namespace sweep::engine {
@@ -38,13 +39,23 @@ constexpr std::array<std::string_view, 17> kCompilation{"JIT code generation",
                                                         "Capturing batches",
                                                         "Building extension module",
                                                         "ninja: "};
-constexpr std::array<std::string_view, 7> kErrors{"Traceback (most recent call last)",
-                                                  "CUDA error",
-                                                  "CUDA out of memory",
-                                                  "OutOfMemoryError",
-                                                  "illegal memory access",
-                                                  "NCCL error",
-                                                  "Scheduler hit an exception"};
+// PyTorch's allocator, CUDA and HIP, vLLM's and SGLang's sizing of the KV cache, the kernel of the system.
+constexpr std::array<std::string_view, 9> kOutOfMemory{"CUDA out of memory",
+                                                       "HIP out of memory",
+                                                       "OutOfMemoryError",
+                                                       "cudaErrorMemoryAllocation",
+                                                       "CUDA_ERROR_OUT_OF_MEMORY",
+                                                       "CUDA error: out of memory",
+                                                       "Not enough memory. Please try to increase",
+                                                       "No available memory for the cache blocks",
+                                                       "std::bad_alloc"};
+constexpr std::array<std::string_view, 3> kPortTaken{"ddress already in use", "EADDRINUSE",
+                                                     "error while attempting to bind on address"};
+constexpr std::array<std::string_view, 7> kDevice{
+    "CUDA error",      "HIP error",        "illegal memory access", "NCCL error", "NCCL WARN Cuda failure",
+    "cudaErrorLaunch", "CUDA driver error"};
+constexpr std::array<std::string_view, 3> kOther{"Traceback (most recent call last)", "Scheduler hit an exception",
+                                                 "EngineDeadError"};
 constexpr std::array<std::string_view, 3> kReady{"The server is fired up and ready to roll",
                                                  "Application startup complete", "Uvicorn running on"};
 
@@ -201,13 +212,29 @@ ParsedLine parse_log_line(std::string_view line, std::string_view engine) {
   return parsed;
 }
 
+std::string printable(std::string_view line) {
+  constexpr size_t kMostShown = 160;
+  std::string text = base::valid_utf8(line.substr(0, kMostShown));
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return line.size() > kMostShown ? text + "..." : text;
+}
+
 bool tells_of_compilation(std::string_view line) {
   // The end of a build whose beginning has a line of its own.
   return has_any(line, kCompilation) && line.find("Finished loading JIT ops") == std::string_view::npos;
 }
 
 bool tells_of_an_error(std::string_view line) {
-  return has_any(line, kErrors);
+  return trouble_in(line).has_value();
+}
+
+std::optional<Trouble> trouble_in(std::string_view line) {
+  if (has_any(line, kOutOfMemory)) return Trouble::kOutOfMemory;
+  if (has_any(line, kPortTaken)) return Trouble::kPortTaken;
+  if (has_any(line, kDevice)) return Trouble::kDevice;
+  if (has_any(line, kOther)) return Trouble::kOther;
+  return std::nullopt;
 }
 
 bool tells_of_readiness(std::string_view line) {

@@ -23,9 +23,15 @@ struct ParsedLine {
 
 ParsedLine parse_log_line(std::string_view line, std::string_view engine);
 
+// A line for a message: shortened, without control characters.
+std::string printable(std::string_view line);
+
 // Lines of any engine and of the libraries in it, which all write into the same log.
 bool tells_of_compilation(std::string_view line);
 bool tells_of_an_error(std::string_view line);
+// What kind of error; the later in the list, the less it explains.
+enum class Trouble : uint8_t { kOutOfMemory, kPortTaken, kDevice, kOther };
+std::optional<Trouble> trouble_in(std::string_view line);
 // The engine takes requests from here on.
 bool tells_of_readiness(std::string_view line);
 

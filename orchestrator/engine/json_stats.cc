@@ -84,6 +84,12 @@ diag::Result<JsonStats> record_list(const json& document, const std::string& fil
     if (iter) {
       if (!stats.first_iteration) stats.first_iteration = iter;
       stats.last_iteration = iter;
+      if (const json* cache = member(record, "kvCacheStats")) {
+        const auto blocks = count_in(*cache, "reusedBlocks");
+        const auto tokens = count_in(*cache, "tokensPerBlock");
+        constexpr int64_t kMostTokensPerBlock = int64_t{1} << 20;
+        if (blocks && tokens && *tokens <= kMostTokensPerBlock) stats.reused_tokens = *blocks * *tokens;
+      }
     }
     SpecCounters counters;
     if (request != nullptr) {
@@ -158,7 +164,9 @@ diag::Result<SpecCounters> counted_between(const JsonStats& before, const JsonSt
     if (before.last_iteration && after.first_iteration && *after.first_iteration <= *before.last_iteration)
       return malformed(after_file, fmt::format("begins at iteration {}, the reading before ends at {}: they overlap",
                                                *after.first_iteration, *before.last_iteration));
-    return after.counters;
+    SpecCounters counters = after.counters;
+    if (after.reused_tokens) counters.cache_hits = *after.reused_tokens - before.reused_tokens.value_or(0);
+    return counters;
   }
   SpecCounters difference = after.counters;
   const auto subtract = [&](std::optional<int64_t>& from, const std::optional<int64_t>& start, std::string_view what) {

@@ -24,6 +24,7 @@ struct JsonStats {
   bool since_start = false;           // cumulative: warm-up is in it
   std::optional<int64_t> first_iteration;
   std::optional<int64_t> last_iteration;
+  std::optional<int64_t> reused_tokens;  // TensorRT-LLM: of prompts, in reused blocks, since the start
 };
 
 // Whether the text is such a document of an engine that gives one, rather than lines of a log or a page of counters.

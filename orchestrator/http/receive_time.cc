@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -66,6 +67,19 @@ std::optional<Arrival> arrival(int socket) {
     return Arrival{.unix_ns = stamp.tv_sec * kNanosecondsPerSecond + stamp.tv_nsec, .bytes = bytes};
   }
   return std::nullopt;
+}
+
+void ArrivalOfPieces::begin(int64_t arrived_ns, int64_t bytes) {
+  arrived_ns_ = arrived_ns;
+  unread_bytes_ = bytes;
+  behind_ = 0;
+}
+
+int64_t ArrivalOfPieces::time_of(const Piece& piece) {
+  if (unread_bytes_ < 0) return piece.read_ns;
+  unread_bytes_ -= behind_ + static_cast<int64_t>(piece.head_bytes + piece.body_bytes);
+  behind_ = static_cast<int64_t>(piece.coding_bytes);
+  return unread_bytes_ >= 0 ? std::min(arrived_ns_, piece.read_ns) : piece.read_ns;
 }
 
 }  // namespace sweep::http

@@ -33,4 +33,29 @@ struct Arrival {
 // or none with a stamp.
 std::optional<Arrival> arrival(int socket);
 
+// A piece of a body as libcurl hands it over, and what lay around it on the connection.
+struct Piece {
+  size_t body_bytes = 0;
+  size_t head_bytes = 0;    // of heads, since the piece before
+  size_t coding_bytes = 0;  // that chunked coding and TLS put around this piece, at least
+  int64_t read_ns = 0;      // CLOCK_MONOTONIC
+};
+
+// When the pieces arrived that one call of libcurl reads. More than was looked at may have arrived before it reads: the
+// time of that is not known better than when it was read, and an earlier one would be a time before it was sent.
+class ArrivalOfPieces {
+ public:
+  // Before the call: when the last of `bytes` arrived, CLOCK_MONOTONIC.
+  void begin(int64_t arrived_ns, int64_t bytes);
+  // After it: nothing that is read now was looked at.
+  void end() { begin(0, 0); }
+
+  int64_t time_of(const Piece& piece);
+
+ private:
+  int64_t arrived_ns_ = 0;
+  int64_t unread_bytes_ = 0;  // of those that were looked at
+  int64_t behind_ = 0;        // coding of the last piece: what is read next, if anything is
+};
+
 }  // namespace sweep::http

@@ -23,6 +23,15 @@ struct Timeouts {
   std::chrono::milliseconds total{0};
 };
 
+// What every request to a server needs beside its address.
+struct Access {
+  std::string bearer_token = {};       // of an Authorization header; empty: none is sent. Never shown
+  std::filesystem::path ca_file = {};  // authorities to trust beside the system's
+};
+
+// The headers that carry the token; none without one.
+std::vector<Header> credentials(const Access& access);
+
 enum class Method : uint8_t { kGet, kHead, kPost };
 
 struct Request {

@@ -75,7 +75,6 @@ class Streams::State {
   static int on_timer(CURLM* multi, long timeout_ms, void* self);
   void begin_round();
   void look_at(curl_socket_t socket);
-  int64_t receive_time(size_t bytes, int64_t read_ns);
   void drive(curl_socket_t socket, int events);
   void drive_timer();
   void expire();
@@ -92,12 +91,9 @@ class Streams::State {
   std::stop_token stop_;
   int64_t curl_timer_ns_ = -1;  // -1: libcurl waits for no timer
   int64_t next_expiry_check_ns_ = 0;
-  int64_t round_ns_ = 0;  // when the sockets that are being read were found readable
   WallClockOffset wall_clock_ = WallClockOffset::now();
   bool wall_clock_holds_ = true;  // it was not set since the last round
-  // Of what libcurl is reading: when it arrived, and how much of it has not been seen yet.
-  int64_t arrived_ns_ = 0;
-  int64_t arrived_bytes_ = 0;
+  ArrivalOfPieces arrival_;       // of what libcurl is reading
   Id next_id_ = 1;
   std::unordered_map<Id, Stream> streams_;
   std::vector<Received> received_;
@@ -183,9 +179,9 @@ Streams::Id Streams::State::start(Method method, Request request, StreamCallback
   Stream& stream = streams_[id];
   stream.id = id;
   stream.callbacks = std::move(callbacks);
-  stream.transfer =
-      std::make_unique<Transfer>(method, std::move(request), [this, &stream](std::string_view bytes, int64_t read_ns) {
-        stream.last_ns = std::max(stream.last_ns, receive_time(bytes.size(), read_ns));
+  stream.transfer = std::make_unique<Transfer>(
+      method, std::move(request), [this, &stream](std::string_view bytes, const Piece& piece) {
+        stream.last_ns = std::max(stream.last_ns, arrival_.time_of(piece));
         received_.push_back(
             {.id = stream.id, .ns = stream.last_ns, .offset = received_bytes_.size(), .size = bytes.size()});
         received_bytes_.append(bytes);
@@ -211,24 +207,18 @@ void Streams::State::cancel(Id id) {
 }
 
 void Streams::State::begin_round() {
-  round_ns_ = base::monotonic_ns();
   const WallClockOffset now = WallClockOffset::now();
   wall_clock_holds_ = now.continues(wall_clock_);
   wall_clock_ = now;
 }
 
-// Without the kernel's word, the bytes were there when the socket was found readable.
+// Without the kernel's word, the time is that of the reading: never before the bytes were there.
 void Streams::State::look_at(curl_socket_t socket) {
   const auto stamped = wall_clock_holds_ ? arrival(socket) : std::nullopt;
-  arrived_ns_ = stamped ? wall_clock_.to_monotonic(stamped->unix_ns) : round_ns_;
-  arrived_bytes_ = stamped ? stamped->bytes : INT64_MAX;
-}
-
-// More bytes than were looked at have arrived since: their time is not known better than when they were read. HTTP's
-// own bytes, which are not seen here, only make this rarer.
-int64_t Streams::State::receive_time(size_t bytes, int64_t read_ns) {
-  arrived_bytes_ -= static_cast<int64_t>(bytes);
-  return arrived_bytes_ >= 0 ? std::min(arrived_ns_, read_ns) : read_ns;
+  if (stamped)
+    arrival_.begin(wall_clock_.to_monotonic(stamped->unix_ns), stamped->bytes);
+  else
+    arrival_.end();
 }
 
 void Streams::State::drive(curl_socket_t socket, int events) {
@@ -277,7 +267,7 @@ void Streams::State::poll(std::chrono::nanoseconds longest) {
       if ((event.events & EPOLLERR) != 0) flags |= CURL_CSELECT_ERR;
       if ((flags & CURL_CSELECT_IN) != 0) look_at(event.data.fd);
       drive(event.data.fd, flags);
-      arrived_bytes_ = 0;
+      arrival_.end();
     }
     drive_timer();
     expire();

@@ -26,7 +26,7 @@ struct StreamCallbacks {
   // Once, before the first bytes, or before the end of a reply without a body.
   std::function<void(const ReplyHead&)> head;
   // received_ns: CLOCK_MONOTONIC when the last of the bytes arrived at this machine, as the kernel stamps it, however
-  // long it took to read them; without stamps, when the socket was found readable. Ascending for each stream.
+  // long it took to read them; without stamps, when they were read. Ascending for each stream.
   // Everything that is readable is read first and delivered afterwards, so that the work done here holds up nobody.
   std::function<void(std::string_view bytes, int64_t received_ns)> bytes;
   // Exactly once, last.

@@ -133,6 +133,8 @@ void Transfer::configure_authorities() {
     if (!try_set(CURLOPT_CAINFO_BLOB, &blob)) set(easy_, CURLOPT_CAINFO, request_.ca_file.c_str());
   } else if (trusted->file) {
     set(easy_, CURLOPT_CAINFO, trusted->file->c_str());
+  } else if (trusted->only_folder) {
+    set(easy_, CURLOPT_CAINFO, static_cast<const char*>(nullptr));
   }
 }
 
@@ -160,6 +162,7 @@ size_t Transfer::on_header(char* data, size_t size, size_t count, void* self) {
     transfer.too_large_ = true;
     return 0;
   }
+  transfer.head_bytes_ += size * count;
   transfer.take_header({data, size * count});
   return size * count;
 }
@@ -167,6 +170,7 @@ size_t Transfer::on_header(char* data, size_t size, size_t count, void* self) {
 void Transfer::take_header(std::string_view line) {
   if (line.starts_with("HTTP/")) {  // also after an interim reply or a redirect: only the last head counts
     head_ = ReplyHead{};
+    chunked_ = false;
     const size_t space = line.find(' ');
     if (space != std::string_view::npos)
       for (const char c : line.substr(space + 1, 3))
@@ -179,6 +183,18 @@ void Transfer::take_header(std::string_view line) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   head_.headers.push_back({std::move(name), std::string(trim(line.substr(colon + 1)))});
+  if (head_.headers.back().name == "transfer-encoding") chunked_ = true;
+}
+
+// "1a2\r\n" and "\r\n" around a chunk (RFC 9112, section 7.1); header, type and tag of a TLS 1.3 record (RFC
+// 8446, 5.2).
+size_t Transfer::coding_bytes(size_t body_bytes) const {
+  constexpr size_t kLineEnds = 4;
+  constexpr size_t kRecord = 22;
+  size_t bytes = https_ ? kRecord : 0;
+  if (!chunked_) return bytes;
+  for (size_t left = body_bytes; left != 0; left /= 16) ++bytes;
+  return bytes + kLineEnds;
 }
 
 size_t Transfer::on_body(char* data, size_t size, size_t count, void* self) {
@@ -191,7 +207,10 @@ size_t Transfer::on_body(char* data, size_t size, size_t count, void* self) {
     transfer.too_large_ = true;
     return 0;
   }
-  transfer.receive_({data, bytes}, now);
+  transfer.receive_({data, bytes}, {.body_bytes = bytes,
+                                    .head_bytes = std::exchange(transfer.head_bytes_, 0),
+                                    .coding_bytes = transfer.coding_bytes(bytes),
+                                    .read_ns = now});
   return bytes;
 }
 

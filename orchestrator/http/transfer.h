@@ -11,14 +11,15 @@
 
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/http/libcurl.h"
+#include "orchestrator/http/receive_time.h"
 #include "orchestrator/http/request.h"
 
 namespace sweep::http {
 
 class Transfer {
  public:
-  // Called by libcurl with bytes just received.
-  using Receive = std::function<void(std::string_view bytes, int64_t received_ns)>;
+  // Called by libcurl with bytes of the body just read.
+  using Receive = std::function<void(std::string_view bytes, const Piece& piece)>;
 
   Transfer(Method method, Request request, Receive receive);
   Transfer(const Transfer&) = delete;
@@ -48,6 +49,7 @@ class Transfer {
   bool add_headers(const std::vector<Header>& headers);  // false if one was refused
   bool add_header_line(const std::string& line);
   void take_header(std::string_view line);
+  size_t coding_bytes(size_t body_bytes) const;
   std::string subject() const;
   std::string detail_of(CURLcode code) const;
   diag::Diagnostic tls_failure(std::string_view detail) const;
@@ -64,6 +66,8 @@ class Transfer {
   std::optional<diag::Diagnostic> rejected_;
   bool https_ = false;
   bool loopback_ = false;
+  bool chunked_ = false;   // the reply's body
+  size_t head_bytes_ = 0;  // read since the last piece of the body
   ReplyHead head_;
   uint64_t received_bytes_ = 0;
   bool too_large_ = false;

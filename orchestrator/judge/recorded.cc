@@ -9,17 +9,16 @@
 
 namespace sweep::judge {
 
-namespace {
-
 namespace rule = diag::rule;
 
-constexpr double kPrintedRounding = 0.005;  // acceptance lengths are logged with two decimals
-
-}  // namespace
+double recorded_within() {
+  return tolerance_of(AcceptanceFrom::kLogWindows).least;
+}
 
 double acceptance_half_width(const RealisedAcceptance& realised, const AskedAcceptance& asked) {
   if (!asked.length || asked.exactly || realised.draws <= 0) return asked.within;
-  return std::max(asked.within, acceptance_tolerance(*asked.length, realised.draws, kOverallDeviations));
+  return std::max(asked.within,
+                  chance(*asked.length, realised.draws, tolerance_of(AcceptanceFrom::kLogWindows).deviations));
 }
 
 Condition acceptance_near(const RealisedAcceptance& realised, const AskedAcceptance& asked) {
@@ -45,8 +44,9 @@ Condition acceptance_near(const RealisedAcceptance& realised, const AskedAccepta
   condition.text += fmt::format(", asked {} +- {:.3f}", *asked.length, half_width);
   if (realised.windows.empty() || realised.draws <= 0) return condition;
   const auto window_draws = std::max<int64_t>(1, realised.draws / static_cast<int64_t>(realised.windows.size()));
+  const Tolerance& one = tolerance_of_window(false);
   const double window_width =
-      std::max(asked.within, acceptance_tolerance(*asked.length, window_draws, kWindowDeviations) + kPrintedRounding);
+      std::max(asked.within, chance(*asked.length, window_draws, one.deviations) + one.rounding);
   const auto outside = std::count_if(realised.windows.begin(), realised.windows.end(),
                                      [&](double length) { return std::abs(length - *asked.length) > window_width; });
   if (outside == 0) return condition;
@@ -84,9 +84,9 @@ Condition cache_cold(const std::optional<int64_t>& cached, const std::optional<i
     return condition;
   }
   const double rate = *looked_up > 0 ? static_cast<double>(*cached) / static_cast<double>(*looked_up) : 0.0;
-  condition.outcome = *cached == 0 || rate <= kCacheHitLimit ? Outcome::kPassed : Outcome::kFailed;
+  condition.outcome = *cached == 0 || rate <= kCacheHitsRecorded ? Outcome::kPassed : Outcome::kFailed;
   condition.text = fmt::format("{} of {} prompt tokens came from the prefix cache ({:.2f} %, limit {:.0f} %)", *cached,
-                               *looked_up, 100 * rate, 100 * kCacheHitLimit);
+                               *looked_up, 100 * rate, 100 * kCacheHitsRecorded);
   return condition;
 }
 

@@ -10,13 +10,8 @@
 
 namespace sweep::judge {
 
-// Prompt tokens from the prefix cache as a share of all: up to it, a point counts as cold. A beginning-of-sequence
-// token that all prompts share is one of some thousand.
-inline constexpr double kCacheHitLimit = 0.01;
-
-// How far the mean acceptance length of a log may be from the asked one, beside what chance explains: windows are
-// printed with two decimals, and the first and last of an interval hold steps from outside of it.
-inline constexpr double kAcceptanceWithin = 0.1;
+// How far a recorded mean may be from the asked one beside what chance explains, unless another distance is asked for.
+double recorded_within();
 
 struct RealisedAcceptance {
   std::optional<double> length;  // over all steps, or the mean of the windows' means
@@ -27,7 +22,7 @@ struct RealisedAcceptance {
 
 struct AskedAcceptance {
   std::optional<double> length;  // absent: there is no value to meet
-  double within = kAcceptanceWithin;
+  double within = recorded_within();
   bool exactly = false;  // `within` was asked for: chance does not widen it
 };
 

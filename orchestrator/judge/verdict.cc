@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "orchestrator/diag/rules/judge.h"
+#include "orchestrator/judge/recorded.h"
 
 namespace sweep::judge {
 
@@ -45,9 +47,18 @@ Condition requests(const Evidence& e) {
   return failed(rule::judge_requests, fmt::format("{} of {} requests failed{}", failures, e.samples.size(), first));
 }
 
-bool has_exact_lengths(const sample::Sample& s, const plan::Job& job) {
-  return s.prompt_tokens == job.isl && s.completion_tokens == job.osl && s.received_tokens == job.osl &&
-         s.finish_reason == "length";
+bool has_exact_lengths(const sample::Sample& s, const plan::Job& job, bool received_by_counter) {
+  return s.prompt_tokens == job.isl && s.completion_tokens == job.osl &&
+         (s.received_tokens == job.osl || received_by_counter) && s.finish_reason == "length";
+}
+
+// Whether the second count of output tokens is the engine's, in sum: of an engine that sends neither token ids nor
+// usage with each event, as ATOM, what arrived cannot be counted.
+bool is_received_by_counter(const Evidence& e) {
+  const bool unknown = std::none_of(e.samples.begin(), e.samples.end(),
+                                    [](const sample::Sample& s) { return s.received_tokens.has_value(); });
+  return unknown && !e.samples.empty() && e.counted.problem.empty() &&
+         e.counted.generated_tokens == e.job.osl * static_cast<int64_t>(e.samples.size());
 }
 
 std::string count_text(const std::optional<int64_t>& count) {
@@ -57,8 +68,9 @@ std::string count_text(const std::optional<int64_t>& count) {
 Condition lengths(const Evidence& e) {
   int64_t wrong = 0;
   std::string first;
+  const bool by_counter = is_received_by_counter(e);
   for (const sample::Sample& s : e.samples) {
-    if (has_exact_lengths(s, e.job)) continue;
+    if (has_exact_lengths(s, e.job, by_counter)) continue;
     if (++wrong != 1) continue;
     first = fmt::format(
         "; the first is request {}: {} prompt tokens (asked {}), {} output tokens by usage and {} received (asked {}), "
@@ -67,54 +79,104 @@ Condition lengths(const Evidence& e) {
         count_text(s.received_tokens), e.job.osl, s.finish_reason);
   }
   if (wrong == 0 && !e.samples.empty())
-    return passed(rule::judge_lengths, fmt::format("all {} requests had exactly {} prompt and {} output tokens",
-                                                   e.samples.size(), e.job.isl, e.job.osl));
+    return passed(rule::judge_lengths,
+                  fmt::format("all {} requests had exactly {} prompt and {} output tokens{}", e.samples.size(),
+                              e.job.isl, e.job.osl, by_counter ? ", by usage and by the engine's counter" : ""));
   return failed(rule::judge_lengths,
                 fmt::format("{} of {} requests did not have the exact lengths{}", wrong, e.samples.size(), first));
 }
 
-// The windows whose mean is further from `length` than chance allows.
+// Windows further from `length` than their tolerance allows.
 int64_t windows_outside(const Evidence& e, double length) {
-  return std::count_if(e.windows.begin(), e.windows.end(), [&](const Steps& w) {
-    return w.steps <= 0 ||
-           std::abs(w.acceptance_length() - length) > acceptance_tolerance(length, w.steps, kWindowDeviations);
+  return std::count_if(e.windows.begin(), e.windows.end(), [&](const Window& w) {
+    return std::abs(w.length - length) > half_width(tolerance_of_window(w.accepted.has_value()), length, w.draws);
   });
+}
+
+std::string found_text(const Evidence& e) {
+  const Realised& realised = *e.acceptance;
+  switch (realised.from) {
+    case AcceptanceFrom::kCounters:
+      return fmt::format("realised acceptance length {:.3f} over {} verification steps", realised.length,
+                         realised.steps.value_or(0));
+    case AcceptanceFrom::kLogWindows:
+      return fmt::format("realised acceptance length {:.3f} over {} windows of the log", realised.length,
+                         e.windows.size());
+    case AcceptanceFrom::kSinceStart:
+      break;
+  }
+  return fmt::format("realised acceptance length {:.3f} since the engine's start, warm-up included", realised.length);
+}
+
+// "asked 5.7 +- 0.071 (3.3 standard deviations of 450 draws, one for each step of a request)"
+std::string asked_text(const Evidence& e, double asked, double width) {
+  const Tolerance& tolerance = tolerance_of(e.acceptance->from);
+  std::string text = fmt::format("asked {} +- {:.3f}", asked, width);
+  if (e.acceptance->draws > 0 && width > tolerance.least + 1e-6)
+    return text + fmt::format(" ({} standard deviations of {} draws, one for each step of {})", tolerance.deviations,
+                              e.acceptance->draws, e.draws_per_step ? "the batch" : "a request");
+  return text;
 }
 
 Condition acceptance(const Evidence& e) {
   constexpr RuleId kRule = rule::judge_acceptance;
   if (e.job.num_draft_tokens == 0) return not_applicable(kRule, "the entry uses no speculative decoding");
-  if (!e.acceptance || e.acceptance->steps <= 0)
-    return failed(kRule, "the engine reported no verification steps, so the realised acceptance length is unknown");
-  const double realised = e.acceptance->acceptance_length();
-  const std::string found =
-      fmt::format("realised acceptance length {:.3f} over {} verification steps", realised, e.acceptance->steps);
+  if (!e.acceptance) {
+    std::string text = "the engine reported no verification steps, so the realised acceptance length is unknown";
+    if (!e.counted.problem.empty()) text += "; " + e.counted.problem;
+    if (e.log && !e.log->problem.empty()) text += "; " + e.log->problem;
+    return failed(kRule, std::move(text));
+  }
+  const std::string found = found_text(e);
   if (!e.job.acceptance.length) return passed(kRule, found + "; measured, so there is no value to meet");
   const double asked = *e.job.acceptance.length;
-  const double tolerance = acceptance_tolerance(asked, e.acceptance->steps, kOverallDeviations);
-  if (std::abs(realised - asked) > tolerance)
-    return failed(kRule, fmt::format("{}, asked {} +- {:.3f}", found, asked, tolerance));
+  const double width = *acceptance_tolerance(*e.acceptance, asked);
+  const std::string against = asked_text(e, asked, width);
+  if (std::abs(e.acceptance->length - asked) > width) return failed(kRule, fmt::format("{}, {}", found, against));
   const int64_t outside = windows_outside(e, asked);
   if (outside != 0)
     return failed(kRule, fmt::format("{}, but {} of {} decode windows are further from {} than chance allows", found,
                                      outside, e.windows.size(), asked));
-  return passed(kRule, fmt::format("{}, asked {} +- {:.3f}", found, asked, tolerance));
+  return passed(kRule, fmt::format("{}, {}", found, against));
+}
+
+Condition dead_draft(const Evidence& e) {
+  if (e.job.num_draft_tokens == 0)
+    return not_applicable(rule::judge_dead_draft, "the entry uses no speculative decoding");
+  const auto length = e.acceptance ? std::optional(e.acceptance->length) : std::nullopt;
+  return draft_alive({.drafted = e.counted.drafted ? e.counted.drafted : e.counted.steps,
+                      .accepted = e.counted.accepted,
+                      .length = length},
+                     {.length = e.job.acceptance.length});
+}
+
+int64_t received_tokens(const Evidence& e) {
+  int64_t received = 0;
+  for (const sample::Sample& s : e.samples) received += s.received_tokens.value_or(s.completion_tokens.value_or(0));
+  return received;
 }
 
 Condition counters(const Evidence& e) {
   constexpr RuleId kRule = rule::judge_counters;
+  if (!e.counted.problem.empty()) return failed(kRule, e.counted.problem);
+  const int64_t received = received_tokens(e);
+  if (e.job.num_draft_tokens != 0 && e.counted.steps && e.counted.accepted) {
+    // Each request's first token comes from its prefill; its last step may commit up to `num_draft_tokens` tokens more
+    // than max_tokens lets through.
+    const auto requests_count = static_cast<int64_t>(e.samples.size());
+    const int64_t least = received - requests_count;
+    const int64_t most = least + requests_count * e.job.num_draft_tokens;
+    const int64_t counted = *e.counted.steps + *e.counted.accepted;
+    return decided(
+        kRule, counted >= least && counted <= most,
+        fmt::format("counters account for {} tokens; these requests explain {} to {}", counted, least, most));
+  }
+  if (e.counted.generated_tokens)
+    return decided(kRule, *e.counted.generated_tokens == received,
+                   fmt::format("the engine counted {} generated tokens; these requests received {}",
+                               *e.counted.generated_tokens, received));
   if (e.job.num_draft_tokens == 0) return not_applicable(kRule, "the entry uses no speculative decoding");
-  if (!e.acceptance) return failed(kRule, "the engine's counters could not be read");
-  int64_t received = 0;
-  for (const sample::Sample& s : e.samples) received += s.received_tokens.value_or(s.completion_tokens.value_or(0));
-  const auto requests_count = static_cast<int64_t>(e.samples.size());
-  // Each request's first token comes from its prefill; its last step may commit up to `num_draft_tokens` tokens more
-  // than max_tokens lets through.
-  const int64_t least = received - requests_count;
-  const int64_t most = least + requests_count * e.job.num_draft_tokens;
-  const int64_t counted = e.acceptance->steps + e.acceptance->accepted;
-  return decided(kRule, counted >= least && counted <= most,
-                 fmt::format("counters account for {} tokens; these requests explain {} to {}", counted, least, most));
+  return failed(kRule, "the engine's counters could not be read");
 }
 
 Condition weights(const Evidence& e) {
@@ -135,26 +197,61 @@ Condition kernels(const Evidence& e) {
       fmt::format("gated kernel library {}, loaded by the engine {}", e.gated_kernel_sha256, e.loaded_kernel_sha256));
 }
 
-Condition image(const Evidence& e) {
-  constexpr RuleId kRule = rule::judge_image;
-  if (e.job.gpus == 0) return not_applicable(kRule, "the engine runs from this build, without an image");
-  return failed(kRule, e.job.image_pinned
-                           ? fmt::format("the running image's digest was not read back; the entry pins {}", e.job.image)
-                           : fmt::format("the entry's image {} is not pinned by digest", e.job.image));
+// Of a reference like "name:tag@sha256:...".
+std::string_view digest_of(std::string_view image) {
+  const size_t at = image.find('@');
+  return at == std::string_view::npos ? std::string_view() : image.substr(at + 1);
 }
 
+Condition image(const Evidence& e) {
+  constexpr RuleId kRule = rule::judge_image;
+  if (e.job.image.empty() || e.job.gpus == 0 || e.job.framework == "embedded")
+    return not_applicable(kRule, "the engine runs from this build, without an image");
+  if (!e.job.image_pinned)
+    return failed(kRule, fmt::format("the entry's image {} is not pinned by digest", e.job.image));
+  if (e.image_digest.empty())
+    return failed(kRule, fmt::format("the running image's digest was not read back; the entry pins {}", e.job.image));
+  return decided(kRule, e.image_digest == digest_of(e.job.image),
+                 fmt::format("the running image is {}, the entry pins {}", e.image_digest, e.job.image));
+}
+
+// By usage of each reply, by the engine's counter, and by its log, where each is known.
 Condition prefix_cache(const Evidence& e) {
-  int64_t cached = 0;
-  for (const sample::Sample& s : e.samples) cached += s.cached_tokens.value_or(0);
-  return decided(rule::judge_prefix_cache, cached == 0 && e.prefix_cache_hits == 0,
-                 fmt::format("{} prompt tokens came from a prefix cache by usage, {} by the engine's counter", cached,
-                             e.prefix_cache_hits));
+  constexpr RuleId kRule = rule::judge_prefix_cache;
+  std::optional<int64_t> by_usage;
+  for (const sample::Sample& s : e.samples)
+    if (s.cached_tokens) by_usage = by_usage.value_or(0) + *s.cached_tokens;
+  const auto by_log = e.log ? e.log->cached_tokens : std::nullopt;
+  std::string text;
+  bool cold = true;
+  const auto asked = static_cast<double>(e.job.isl) * static_cast<double>(e.samples.size());
+  for (const auto& [count, source] :
+       {std::pair(by_usage, "usage"), {e.counted.cached_tokens, "the engine's counter"}, {by_log, "its log"}}) {
+    if (!count) continue;
+    cold = cold && static_cast<double>(*count) <= kCacheHitsLive * asked;
+    text += fmt::format("{}{} by {}", text.empty() ? "" : ", ", *count, source);
+  }
+  if (text.empty())
+    return failed(kRule, "neither usage nor counters nor log tell whether prompt tokens came from a prefix cache");
+  return decided(kRule, cold, "prompt tokens from a prefix cache: " + text);
 }
 
 Condition jit(const Evidence& e) {
   constexpr RuleId kRule = rule::judge_jit;
+  if (e.log && e.log->problem.empty() && (e.compiles_at_run_time || e.log->compile_lines != 0))
+    return nothing_compiled(e.log->compile_lines, e.log->first_compile_line);
   if (!e.compiles_at_run_time) return passed(kRule, "the engine compiles nothing at run time");
-  return failed(kRule, "whether the engine compiled kernels inside the window was not determined");
+  return failed(kRule, fmt::format("whether the engine compiled kernels inside the window was not determined{}",
+                                   e.log ? ": " + e.log->problem : std::string()));
+}
+
+Condition engine_log(const Evidence& e) {
+  constexpr RuleId kRule = rule::judge_engine_log;
+  if (!e.log) return not_applicable(kRule, "the engine's log is not at hand");
+  if (!e.log->problem.empty()) return failed(kRule, e.log->problem);
+  if (e.log->error_lines == 0) return passed(kRule, "no line tells of an error inside the measured interval");
+  return failed(kRule, fmt::format("{} {} of an error inside the measured interval; {}", e.log->error_lines,
+                                   e.log->error_lines == 1 ? "line tells" : "lines tell", e.log->worst_error_line));
 }
 
 Condition no_telemetry(const Evidence& e, RuleId rule) {
@@ -182,10 +279,24 @@ Condition power(const Evidence& e) {
 
 }  // namespace
 
-double acceptance_tolerance(double length, int64_t steps, double standard_deviations) {
-  constexpr double kRounding = 1e-9;
-  const double fraction = length - std::floor(length);
-  return standard_deviations * std::sqrt(fraction * (1 - fraction) / static_cast<double>(steps)) + kRounding;
+Realised Realised::counted(int64_t steps, int64_t accepted) {
+  return {.from = AcceptanceFrom::kCounters,
+          .length = 1.0 + static_cast<double>(accepted) / static_cast<double>(steps),
+          .steps = steps,
+          .accepted = accepted,
+          .draws = steps};
+}
+
+Window Window::counted(int64_t steps, int64_t accepted) {
+  return {.length = 1.0 + static_cast<double>(accepted) / static_cast<double>(steps),
+          .steps = steps,
+          .accepted = accepted,
+          .draws = steps};
+}
+
+std::optional<double> acceptance_tolerance(const Realised& realised, const std::optional<double>& asked) {
+  if (!asked) return std::nullopt;
+  return half_width(tolerance_of(realised.from), *asked, realised.draws);
 }
 
 bool Verdict::valid() const {
@@ -201,8 +312,8 @@ std::vector<std::string> Verdict::reasons() const {
 }
 
 Verdict judge(const Evidence& e) {
-  return {{sample_count(e), requests(e), lengths(e), acceptance(e), counters(e), prefix_cache(e), weights(e),
-           kernels(e), image(e), jit(e), exclusive(e), power(e)}};
+  return {{sample_count(e), requests(e), lengths(e), acceptance(e), dead_draft(e), counters(e), prefix_cache(e),
+           weights(e), kernels(e), image(e), jit(e), engine_log(e), exclusive(e), power(e)}};
 }
 
 std::string_view outcome_name(Outcome outcome) {

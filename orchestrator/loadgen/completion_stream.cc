@@ -3,68 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
-#include "orchestrator/base/json_fields.h"
-#include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/load.h"
 #include "orchestrator/digest/sha256.h"
+#include "orchestrator/loadgen/completion_event.h"
 #include "orchestrator/loadgen/sse_parser.h"
 
 namespace sweep::loadgen {
-
-namespace {
-
-using base::count_in;
-using base::member;
-using nlohmann::json;
-
-constexpr size_t kLongestMessage = 300;
-
-std::string_view text_in(const json& object, const char* name) {
-  const json* value = member(object, name);
-  return value != nullptr && value->is_string() ? std::string_view(value->get_ref<const std::string&>())
-                                                : std::string_view();
-}
-
-// Discarded if it is no JSON, or nests deeper than any reply: writing such a tree as text would exhaust the stack.
-json parse_shallow(std::string_view text) {
-  if (base::json_nesting(text) > base::kDeepestJson) return json(json::value_t::discarded);
-  return json::parse(text, nullptr, false);
-}
-
-std::string shortened(std::string_view text) {
-  if (text.size() <= kLongestMessage) return std::string(text);
-  size_t cut = kLongestMessage;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
-  return std::string(text.substr(0, cut)) + "...";
-}
-
-// The token-bearing text of a choice, in whichever channel it comes.
-std::string text_of(const json& choice) {
-  std::string text(text_in(choice, "text"));
-  const json* delta = member(choice, "delta");
-  if (delta == nullptr) return text;
-  for (const char* channel : {"content", "reasoning_content", "reasoning"}) text += text_in(*delta, channel);
-  if (const json* calls = member(*delta, "tool_calls"); calls != nullptr && !calls->empty())
-    text += calls->dump(-1, ' ', false, json::error_handler_t::replace);
-  return text;
-}
-
-}  // namespace
-
-std::string error_message(std::string_view text) {
-  const json body = parse_shallow(text);
-  if (!body.is_object()) return {};
-  const json* error = member(body, "error");
-  if (error != nullptr && error->is_string()) return shortened(error->get_ref<const std::string&>());
-  const json& holder = error != nullptr ? *error : body;
-  for (const char* name : {"message", "detail"})
-    if (const std::string_view message = text_in(holder, name); !message.empty()) return shortened(message);
-  return error != nullptr ? shortened(error->dump(-1, ' ', false, json::error_handler_t::replace)) : std::string();
-}
 
 class CompletionStream::State {
  public:
@@ -77,9 +24,9 @@ class CompletionStream::State {
 
  private:
   void take_event(const SseEvent& event);
-  void take_choice(const json& choice, const std::optional<int64_t>& counted);
-  void take_usage(const json& usage);
-  void take_token_ids(const json& ids);
+  void take_choice();
+  void take_usage();
+  void take_token_ids();
   void add_chunk(std::optional<int64_t> tokens);
   void add_problem(diag::RuleId rule, std::string message, std::string help = {}) {
     problems_.push_back(diag::make(rule, std::move(message), std::move(help)));
@@ -87,6 +34,7 @@ class CompletionStream::State {
 
   sample::Sample& sample_;
   SseParser parser_;
+  CompletionEvent event_;  // the one being taken
   std::vector<diag::Diagnostic> problems_;
   int64_t now_ns_ = 0;  // of the piece being parsed
   bool done_ = false;
@@ -121,45 +69,42 @@ void CompletionStream::State::take_event(const SseEvent& event) {
     done_ = true;
     return;
   }
-  const json body = parse_shallow(event.data);
-  if (member(body, "error") != nullptr || event.name == "error") {
+  const bool is_object = read_event(event.data, event_);
+  if ((is_object && event_.has_error) || event.name == "error") {
     const std::string message = error_message(event.data);
     add_problem(diag::rule::load_server_error,
                 fmt::format("the server reported an error: {}", message.empty() ? shortened(event.data) : message),
                 "look into the engine's log");
     return;
   }
-  if (!body.is_object()) {
+  if (!is_object) {
     if (!std::exchange(broken_, true))
       add_problem(diag::rule::load_malformed_event,
                   fmt::format("event {} is not JSON: {}", events_, shortened(event.data)));
     return;
   }
-  const json* usage = member(body, "usage");
-  const std::optional<int64_t> counted = usage != nullptr ? count_in(*usage, "completion_tokens") : std::nullopt;
+  const auto& counted = event_.completion_tokens;
   if (counted && *counted < counted_tokens_ && !std::exchange(broken_, true))
     add_problem(diag::rule::load_malformed_event,
                 fmt::format("the count of completion tokens fell from {} to {}", counted_tokens_, *counted));
-  const json* choices = member(body, "choices");
-  if (choices != nullptr && choices->is_array() && !choices->empty()) take_choice(choices->front(), counted);
-  if (usage != nullptr) take_usage(*usage);
+  if (event_.has_choice) take_choice();
+  if (event_.has_usage) take_usage();
 }
 
-void CompletionStream::State::take_choice(const json& choice, const std::optional<int64_t>& counted) {
-  if (sample_.finish_reason.empty()) sample_.finish_reason = text_in(choice, "finish_reason");
-  const std::string text = text_of(choice);
-  if (!text.empty()) {
+void CompletionStream::State::take_choice() {
+  if (sample_.finish_reason.empty()) sample_.finish_reason = event_.finish_reason;
+  if (!event_.text.empty()) {
     any_text_ = true;
-    text_hash_.update(text);
+    text_hash_.update(event_.text);
   }
-  const json* ids = member(choice, "token_ids");
+  const auto& counted = event_.completion_tokens;
   const int64_t risen = counted ? *counted - counted_tokens_ : 0;
-  if (ids != nullptr && ids->is_array() && !ids->empty()) {
-    take_token_ids(*ids);
-    add_chunk(static_cast<int64_t>(ids->size()));
+  if (event_.ids_listed > 0) {
+    take_token_ids();
+    add_chunk(event_.ids_listed);
     return;
   }
-  if (text.empty() && risen <= 0) return;
+  if (event_.text.empty() && risen <= 0) return;
   ids_missing_ = true;
   if (!counted) {
     count_missing_ = true;
@@ -170,27 +115,25 @@ void CompletionStream::State::take_choice(const json& choice, const std::optiona
   }
 }
 
-void CompletionStream::State::take_token_ids(const json& ids) {
-  for (const json& id : ids) {
-    if (!id.is_number_integer()) {
-      if (!std::exchange(broken_, true))
-        add_problem(diag::rule::load_malformed_event, "\"token_ids\" holds something else than integers");
-      return;
-    }
-    id_hash_.update(fmt::format("{}\n", id.get<int64_t>()));
+void CompletionStream::State::take_token_ids() {
+  for (const int64_t id : event_.token_ids) {
+    const fmt::format_int digits(id);
+    id_hash_.update(std::string_view(digits.data(), digits.size()));
+    id_hash_.update("\n");
     ++id_tokens_;
   }
+  const bool all = static_cast<int64_t>(event_.token_ids.size()) == event_.ids_listed;
+  if (!all && !std::exchange(broken_, true))
+    add_problem(diag::rule::load_malformed_event, "\"token_ids\" holds something else than integers");
 }
 
-void CompletionStream::State::take_usage(const json& usage) {
-  if (const auto tokens = count_in(usage, "prompt_tokens")) sample_.prompt_tokens = tokens;
-  if (const auto tokens = count_in(usage, "completion_tokens")) {
-    sample_.completion_tokens = tokens;
-    counted_tokens_ = *tokens;
-    count_missing_ = false;
-  }
-  if (const json* details = member(usage, "prompt_tokens_details"))
-    if (const auto tokens = count_in(*details, "cached_tokens")) sample_.cached_tokens = tokens;
+void CompletionStream::State::take_usage() {
+  if (event_.prompt_tokens) sample_.prompt_tokens = event_.prompt_tokens;
+  if (event_.cached_tokens) sample_.cached_tokens = event_.cached_tokens;
+  if (!event_.completion_tokens) return;
+  sample_.completion_tokens = event_.completion_tokens;
+  counted_tokens_ = *event_.completion_tokens;
+  count_missing_ = false;
 }
 
 void CompletionStream::State::add_chunk(std::optional<int64_t> tokens) {

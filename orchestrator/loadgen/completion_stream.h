@@ -41,8 +41,4 @@ class CompletionStream {
   std::unique_ptr<State> state_;
 };
 
-// The message of an error object as servers send it ({"error":{"message":..}}, {"message":..}, {"detail":..}), cut to a
-// sane length; empty if `text` is none.
-std::string error_message(std::string_view text);
-
 }  // namespace sweep::loadgen

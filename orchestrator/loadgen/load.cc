@@ -53,12 +53,12 @@ void Load::send_next(std::optional<int64_t> scheduled_ns) {
   if (state_.phase == sample::Phase::kMeasured) --measurement_.not_sent;
   const uint64_t seed = prompt_seed(spec_->seed, state_.phase, sequence);
   auto record = std::make_shared<RequestRecord>(*spec_, state_.phase, sequence, seed);
-  http::Request request{.url = spec_->base_url + "/v1/completions",
+  http::Request request{.url = spec_->base_url + std::string(api_path(spec_->api)),
                         .headers = {{"Content-Type", "application/json"}, {"Accept", "text/event-stream"}},
                         .body = body_of(sequence, seed),
                         .timeouts = spec_->timeouts,
-                        .ca_file = spec_->ca_file};
-  if (!spec_->api_key.empty()) request.credentials.push_back({"Authorization", "Bearer " + spec_->api_key});
+                        .ca_file = spec_->access.ca_file};
+  request.credentials = http::credentials(spec_->access);
   ++state_.in_flight;
   record->sent(base::monotonic_ns(), base::unix_ns());
   if (scheduled_ns) record->scheduled(*scheduled_ns);

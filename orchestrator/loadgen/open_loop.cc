@@ -19,6 +19,7 @@ namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 constexpr double kMostPerSecond = 1e6;
+constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 
 // Uniform in (0, 1].
 double uniform(base::SplitMix64& random) {
@@ -51,7 +52,29 @@ void send_on_schedule(Load& load, const std::vector<int64_t>& times, const std::
   }
 }
 
+// Times from here on are those of the client as much as of the server.
+void note_late_sending(Measurement& measured) {
+  constexpr int64_t kLateNs = 10'000'000;
+  int64_t late = 0;
+  int64_t most_ns = 0;
+  for (const sample::Sample& s : measured.samples) {
+    const int64_t delay_ns = s.sent_ns - s.scheduled_ns;
+    if (delay_ns > kLateNs) ++late;
+    most_ns = std::max(most_ns, delay_ns);
+  }
+  if (late == 0) return;
+  measured.problems.add(
+      diag::make(diag::rule::load_late_sending,
+                 fmt::format("{} requests were sent more than {} ms after they were due, the latest by {} ms", late,
+                             kLateNs / kNanosecondsPerMillisecond, most_ns / kNanosecondsPerMillisecond),
+                 "measure from a machine with a free core, or at a lower rate"));
+}
+
 }  // namespace
+
+std::string_view spacing_name(Spacing spacing) {
+  return spacing == Spacing::kFixed ? "fixed" : "poisson";
+}
 
 std::vector<int64_t> arrival_times(const Arrivals& arrivals, uint64_t seed, int64_t requests) {
   std::vector<int64_t> times;
@@ -74,7 +97,8 @@ diag::Result<Measurement> run_open_loop(const LoadSpec& spec, const Arrivals& ar
     return diag::fail(diag::rule::load_bad_spec,
                       fmt::format("{} requests per second, expected above 0 and at most {}", arrivals.per_second,
                                   static_cast<int64_t>(kMostPerSecond)));
-  auto load = Load::open(spec, spec.concurrency, sink, progress, stop);
+  // A server that falls behind far enough has all of them in flight.
+  auto load = Load::open(spec, std::max(spec.concurrency, spec.requests), sink, progress, stop);
   if (!load) return diag::fail(std::move(load).error());
   if (spec.warmup_requests > 0) {
     load->begin(sample::Phase::kWarmUp, spec.warmup_requests);
@@ -84,7 +108,9 @@ diag::Result<Measurement> run_open_loop(const LoadSpec& spec, const Arrivals& ar
   load->begin(sample::Phase::kMeasured, spec.requests);
   send_on_schedule(*load, arrival_times(arrivals, spec.seed, spec.requests), stop);
   load->drain();
-  return load->finish();
+  auto measured = load->finish();
+  if (measured) note_late_sending(*measured);
+  return measured;
 }
 
 }  // namespace sweep::loadgen

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <stop_token>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
@@ -17,6 +18,8 @@ enum class Spacing : uint8_t {
   kPoisson,  // independent exponential gaps of that mean
 };
 
+std::string_view spacing_name(Spacing spacing);  // "fixed", "poisson"
+
 struct Arrivals {
   double per_second = 1;  // above 0, at most a million
   Spacing spacing = Spacing::kFixed;
@@ -28,8 +31,8 @@ std::vector<int64_t> arrival_times(const Arrivals& arrivals, uint64_t seed, int6
 
 // Like run_closed_loop(), with the measured requests on a schedule: the warm-up is a closed loop. One that falls due
 // while the client is busy is sent as soon as it can be; how late shows in its sample (sent - scheduled). The number in
-// flight has no limit of its own: `concurrency` is that of the warm-up, and how many connections there must be room
-// for.
+// flight has no limit: there must be room for as many connections as there are requests. `concurrency` is that of the
+// warm-up.
 diag::Result<Measurement> run_open_loop(const LoadSpec& spec, const Arrivals& arrivals, const SampleSink& sink,
                                         const ProgressSink& progress = {}, const std::stop_token& stop = {});
 

@@ -50,4 +50,14 @@ std::vector<int64_t> make_prompt(uint64_t seed, int64_t length, const TokenRange
   return ids;
 }
 
+std::string make_words(uint64_t seed, int64_t count, std::span<const std::string> words) {
+  base::SplitMix64 random(seed);
+  std::string text;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) text += ' ';
+    text += words[static_cast<size_t>(random.below(words.size()))];
+  }
+  return text;
+}
+
 }  // namespace sweep::loadgen

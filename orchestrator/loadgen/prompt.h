@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,8 @@ uint64_t prompt_seed(uint64_t load_seed, sample::Phase phase, int64_t sequence);
 
 // `length` ids, uniform and independent; `range` must not be empty.
 std::vector<int64_t> make_prompt(uint64_t seed, int64_t length, const TokenRange& range);
+
+// `count` of the words, uniform and independent, with spaces between; `words` must not be empty.
+std::string make_words(uint64_t seed, int64_t count, std::span<const std::string> words);
 
 }  // namespace sweep::loadgen

@@ -8,6 +8,8 @@
 
 #include "orchestrator/diag/rules/http.h"
 #include "orchestrator/diag/rules/load.h"
+#include "orchestrator/http/secret.h"
+#include "orchestrator/loadgen/completion_event.h"
 
 namespace sweep::loadgen {
 
@@ -42,7 +44,7 @@ std::string excerpt(std::string_view body) {
 }  // namespace
 
 RequestRecord::RequestRecord(const LoadSpec& spec, sample::Phase phase, int64_t sequence, uint64_t prompt_seed)
-    : asked_{.isl = spec.isl, .osl = spec.osl}, stream_(sample_) {
+    : secret_(spec.access.bearer_token), asked_{.isl = spec.isl, .osl = spec.osl}, stream_(sample_) {
   sample_.job = spec.job;
   sample_.phase = phase;
   sample_.sequence = sequence;
@@ -73,6 +75,7 @@ void RequestRecord::finish(const http::StreamEnd& end) {
   sample_.end_ns = end.ended_ns;
   sample_.status = end.head.status;
   if (is_stream_) stream_.finish(!end.error.has_value());
+  sample_.finish_reason = http::without_secret(std::move(sample_.finish_reason), secret_);
   judge(end);
 }
 
@@ -93,6 +96,7 @@ void RequestRecord::judge(const http::StreamEnd& end) {
 }
 
 void RequestRecord::judge_refusal(const http::StreamEnd& end) {
+  refusal_ = http::without_secret(std::move(refusal_), secret_);
   const std::string message = error_message(refusal_);
   if (end.head.status != kOk)
     add(diag::make(diag::rule::load_http_status,
@@ -107,6 +111,7 @@ void RequestRecord::judge_refusal(const http::StreamEnd& end) {
 }
 
 void RequestRecord::add(diag::Diagnostic problem) {
+  problem.message = http::without_secret(std::move(problem.message), secret_);
   if (problem.severity == diag::Severity::kError)
     sample_.problems.push_back({std::string(diag::rule_info(problem.rule).slug), problem.message});
   problems_.push_back(std::move(problem));

@@ -40,6 +40,7 @@ class RequestRecord {
   void judge_refusal(const http::StreamEnd& end);
   void add(diag::Diagnostic problem);
 
+  std::string secret_;  // must not get into the record, whatever the server repeats
   AskedLengths asked_;
   sample::Sample sample_;
   CompletionStream stream_;  // fills sample_

@@ -25,8 +25,8 @@ struct Recorded {
 
 struct Judged {
   judge::Verdict verdict;
-  std::optional<judge::Steps> acceptance;  // over the measured window; nothing if a reading is missing
-  std::vector<judge::Steps> windows;
+  std::optional<judge::Realised> acceptance;  // nothing if the engine tells nothing
+  std::vector<judge::Window> windows;
   std::vector<int64_t> accepted_per_position;
 };
 

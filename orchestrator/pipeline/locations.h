@@ -3,15 +3,18 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/telemetry/nvml.h"
 
 namespace sweep::pipeline {
 
 struct Locations {
-  std::filesystem::path root;      // the checkout: holds matrix/, recipes/, kernels/
-  std::filesystem::path programs;  // folder of sweepctl, sweepctl-embedded, flashmla-gate
-  std::filesystem::path cache;     // kernel builds, generated models, what was verified
+  std::filesystem::path root;                  // the checkout: holds matrix/, recipes/, kernels/
+  std::filesystem::path programs;              // folder of sweepctl, sweepctl-embedded, flashmla-gate
+  std::filesystem::path cache;                 // kernel builds, generated models, what was verified
+  std::string nvml = telemetry::kNvmlLibrary;  // of the GPU driver, as the dynamic loader takes it
 };
 
 // $SWEEPCTL_CACHE, else $XDG_CACHE_HOME/sweepctl, else ~/.cache/sweepctl; nothing where none of them is set.

@@ -11,6 +11,7 @@
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/result.h"
+#include "orchestrator/engine/readback.h"
 #include "orchestrator/pipeline/evidence.h"
 #include "orchestrator/pipeline/run_folder.h"
 #include "orchestrator/report/fields.h"
@@ -153,6 +154,9 @@ class Recheck {
     if (read->cut) out_.findings.add(std::move(*read->cut));
     const sample::Summary summary = sample::summarise(read->samples);
     json figures = report::request_figures(summary);
+    // Of a version that did not state it.
+    if (report::at(result_, "latency_ms/send_delay").is_null()) figures["latency_ms"].erase("send_delay");
+    if (report::at(result_, "workload/most_in_flight").is_null()) figures["workload"].erase("most_in_flight");
     for (const auto& [section, recomputed] : figures.items()) compare(recomputed, result_[section], section);
     out_.values.update(figures);
     check_verdict(read->samples, summary);
@@ -166,12 +170,30 @@ class Recheck {
     return std::nullopt;
   }
 
+  // What the engine counted, from its answers at both ends of the window, where they are kept.
+  void check_counted(const plan::Job& job, const json& measurement) {
+    const engine::Framework* framework = engine::find_framework(job.framework);
+    if (framework == nullptr) return;
+    const auto text = [&](const char* name) {
+      auto content = base::read_file(folder_ / name, kMostBytes);
+      return content ? std::move(*content) : std::string();
+    };
+    const engine::Reading before{.counters = text(stage_file::kCountersBefore),
+                                 .statistics = text(stage_file::kStatisticsBefore)};
+    const engine::Reading after{.counters = text(stage_file::kCountersAfter),
+                                .statistics = text(stage_file::kStatisticsAfter)};
+    if (after.counters.empty() && after.statistics.empty()) return;
+    compare(engine::to_json(engine::counted_between(*framework, before, after)), measurement.value("counted", json()),
+            "counted");
+  }
+
   void check_verdict(const std::vector<sample::Sample>& samples, const sample::Summary& summary) {
     const json& stated_job = report::at(result_, "provenance/job");
     const auto job = plan::job_from_json(stated_job);
     if (!job) return not_recomputed("the result does not hold its job: the verdict is only stated");
     const auto measurement = document(stage_file::kMeasurement);
     if (!measurement) return;
+    check_counted(*job, *measurement);
     const PowerOutcome power = power_of(*job, folder_, *measurement, summary.completion_tokens);
     compare(power.document, result_["power"], "power");
     out_.values["power"] = power.document;
@@ -187,11 +209,11 @@ class Recheck {
                                   .power = power});
     if (!judged) return out_.findings.add(std::move(judged).error());
     compare_conditions(judge::to_json(judged->verdict));
-    if (judged->acceptance && judged->acceptance->steps > 0)
-      compare({{"realised", judged->acceptance->acceptance_length()},
-               {"steps", judged->acceptance->steps},
-               {"accepted", judged->acceptance->accepted}},
-              result_["acceptance"], "acceptance");
+    if (!judged->acceptance) return;
+    const judge::Realised& realised = *judged->acceptance;
+    const auto count = [](const std::optional<int64_t>& value) { return value ? json(*value) : json(nullptr); };
+    compare({{"realised", realised.length}, {"steps", count(realised.steps)}, {"accepted", count(realised.accepted)}},
+            result_["acceptance"], "acceptance");
   }
 
   void compare_conditions(const json& verdict) {

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/host/host.h"
+#include "orchestrator/pipeline/engine_server.h"
+#include "orchestrator/pipeline/load.h"
 #include "orchestrator/pipeline/stages.h"
 
 namespace sweep::pipeline {
@@ -29,6 +33,7 @@ std::optional<diag::Diagnostic> refusal(const plan::Job& job, const RunOptions& 
     return diag::make_at(rule::run_not_ready, job.where,
                          fmt::format("\"{}\" is {}: planned, not dispatched", job.entry, plan::status_name(job.status)),
                          "choose a ready entry; `sweepctl run ENTRY --dry-run` shows what this one would do");
+  if (auto refused = load_refusal(job, options)) return refused;
   if (options.engine_url) return std::nullopt;
   const auto here = static_cast<int64_t>(host::inspect_host().gpus.size());
   if (here < job.gpus)
@@ -40,7 +45,38 @@ std::optional<diag::Diagnostic> refusal(const plan::Job& job, const RunOptions& 
   return std::nullopt;
 }
 
+// An engine that takes only text is asked by chat, whose prompts have a known length, too.
+RunOptions options_for(const engine::Framework& framework, RunOptions options) {
+  if (!framework.takes_token_ids) options.api = loadgen::Api::kChat;
+  return options;
+}
+
+// The commands in the order in which they run, and the files that they read.
+std::string describe_launch(const engine::Launch& launch) {
+  std::string out;
+  if (launch.container)
+    for (const exec::CommandSpec& command : launch.container->prepare)
+      out += fmt::format("  image     {}\n", exec::quoted_for_shell(command));
+  out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch.command));
+  for (const engine::LaunchFile& file : launch.files) {
+    out += fmt::format("  file      {}\n", file.path.string());
+    std::string_view rest = file.text;
+    while (!rest.empty()) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      out += fmt::format("              {}\n", line);
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    }
+  }
+  if (launch.container && launch.container->stop)
+    out += fmt::format("  stop      {}\n", exec::quoted_for_shell(*launch.container->stop));
+  return out;
+}
+
 }  // namespace
+
+std::string_view launcher_name(Launcher launcher) {
+  return launcher == Launcher::kContainer ? "container" : "local";
+}
 
 diag::Result<RunOutcome> run_job(const plan::Job& job, const RunOptions& options, const Locations& locations,
                                  Progress& progress, diag::Diagnostics& diagnostics, const std::stop_token& stop) {
@@ -49,9 +85,10 @@ diag::Result<RunOutcome> run_job(const plan::Job& job, const RunOptions& options
   if (!framework) return diag::fail(std::move(framework).error());
   auto folder = RunFolder::open(options.folder, options.resume);
   if (!folder) return diag::fail(std::move(folder).error());
+  const RunOptions adapted = options_for(**framework, options);
   const Line line{.job = job,
                   .framework = **framework,
-                  .options = options,
+                  .options = adapted,
                   .locations = locations,
                   .folder = *folder,
                   .progress = progress,
@@ -71,9 +108,10 @@ diag::Result<RunOutcome> run_job(const plan::Job& job, const RunOptions& options
   return RunOutcome{.result = std::move(*result), .valid = valid};
 }
 
-diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& options, const Locations& locations) {
+diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& asked, const Locations& locations) {
   auto framework = framework_of(job);
   if (!framework) return diag::fail(std::move(framework).error());
+  const RunOptions options = options_for(**framework, asked);
   const auto model_folder = weights_folder(job, options, locations);
   const std::string model = model_folder ? model_folder->string() : "WEIGHTS";
   std::string out = fmt::format("{}\n", describe_point(job));
@@ -86,19 +124,23 @@ diag::Result<std::string> describe_job(const plan::Job& job, const RunOptions& o
   if (options.engine_url) {
     out += fmt::format("  engine    {} (already running)\n", *options.engine_url);
   } else {
-    auto launch = (*framework)
-                      ->render({.job = job,
-                                .model_folder = model,
-                                .kernel_library = "KERNELS",
-                                .program_folder = locations.programs,
-                                .run_folder = options.folder,
-                                .seed = options.seed});
+    auto launch = render_launch(**framework,
+                                {.job = job,
+                                 .model_folder = model,
+                                 .kernel_library = "KERNELS",
+                                 .program_folder = locations.programs,
+                                 .run_folder = options.folder,
+                                 .seed = options.seed},
+                                options.launcher);
     if (!launch) return diag::fail(std::move(launch).error());
-    out += fmt::format("  engine    {}\n", exec::quoted_for_shell(launch->command));
+    out += describe_launch(*launch);
   }
-  out +=
-      fmt::format("  requests  {} warm-up and {} measured POST /v1/completions, {} prompt token ids, max_tokens {}\n",
-                  job.warmup_requests, job.requests, job.isl, job.osl);
+  out += fmt::format("  requests  {} warm-up and {} measured POST {}, {}, max_tokens {}\n", job.warmup_requests,
+                     job.requests, loadgen::api_path(options.api),
+                     options.api == loadgen::Api::kChat ? fmt::format("words and template of {} tokens", job.isl)
+                                                        : fmt::format("{} prompt token ids", job.isl),
+                     job.osl);
+  out += fmt::format("  load      {}\n", describe_load(job, options));
   out += fmt::format("  bundle    {}\n", options.folder.string());
   return out;
 }

@@ -9,23 +9,35 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/http/request.h"
+#include "orchestrator/loadgen/load_spec.h"
+#include "orchestrator/loadgen/open_loop.h"
 #include "orchestrator/pipeline/locations.h"
 #include "orchestrator/pipeline/progress.h"
 #include "orchestrator/plan/job.h"
 
 namespace sweep::pipeline {
 
+// Who starts the engine.
+enum class Launcher : uint8_t { kLocal, kContainer };
+std::string_view launcher_name(Launcher launcher);  // "local", "container"
+
 struct RunOptions {
   std::filesystem::path folder;  // of this job
   bool resume = false;
-  std::optional<std::string> engine_url;         // a server that is already up
-  std::optional<std::filesystem::path> weights;  // folder of the staged weights
+  std::optional<std::string> engine_url;  // a server that is already up
+  http::Access access = {};               // to it
+  loadgen::Api api = loadgen::Api::kCompletions;
+  std::optional<loadgen::Arrivals> arrivals = {};  // open loop; absent: closed loop at the job's concurrency
+  std::optional<std::filesystem::path> weights;    // folder of the staged weights
   // Of the other hosts that take part: nothing is dispatched unless they hold what this host holds.
   std::vector<std::filesystem::path> weights_reports = {};
-  uint64_t seed = 1;                          // of prompts and engine
+  uint64_t seed = 1;  // of prompts and engine
+  Launcher launcher = Launcher::kLocal;
   std::chrono::seconds ready_timeout{600};    // engine start
   std::chrono::seconds request_timeout{600};  // first token; between two tokens a fifth of it
 };

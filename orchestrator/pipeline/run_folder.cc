@@ -90,8 +90,11 @@ diag::Result<diag::Done> RunFolder::write_text(std::string_view name, std::strin
 }
 
 diag::Result<diag::Done> RunFolder::set_attempt_aside() const {
-  constexpr std::array kLeftovers{stage_file::kRequestsPartial, stage_file::kRequests, stage_file::kEngine,
-                                  stage_file::kEngineLog, stage_file::kPower};
+  constexpr std::array kLeftovers{stage_file::kRequestsPartial, stage_file::kRequests,
+                                  stage_file::kEngine,          stage_file::kEngineLog,
+                                  stage_file::kPower,           stage_file::kCountersBefore,
+                                  stage_file::kCountersAfter,   stage_file::kStatisticsBefore,
+                                  stage_file::kStatisticsAfter};
   std::error_code error;
   fs::path target;
   for (int attempt = 1;; ++attempt) {

@@ -52,6 +52,11 @@ inline constexpr const char* kRequestsPartial = "requests.partial.jsonl";
 inline constexpr const char* kRequests = "requests.jsonl";
 inline constexpr const char* kMeasurement = "measurement.json";
 inline constexpr const char* kPower = "power.csv";
+// What the engine answered at both ends of the measured window, as it came; those it has.
+inline constexpr const char* kCountersBefore = "counters-before.txt";
+inline constexpr const char* kCountersAfter = "counters-after.txt";
+inline constexpr const char* kStatisticsBefore = "statistics-before.json";
+inline constexpr const char* kStatisticsAfter = "statistics-after.json";
 inline constexpr const char* kVerdict = "verdict.json";
 inline constexpr const char* kResult = "result.json";
 inline constexpr const char* kSummary = "summary.md";

@@ -30,9 +30,10 @@ json provenance(const Line& line, const json& measurement) {
           {"job", plan::to_json(line.job)}};
 }
 
-std::string aggregate_name(const plan::Job& job) {
-  return fmt::format("agg_{}_{}_{}_tp{}_conc{}_{}.json", job.model_prefix, job.isl, job.osl, job.tp, job.concurrency,
-                     job.id);
+std::string aggregate_name(const plan::Job& job, const report::Load& load) {
+  const std::string point =
+      load.request_rate ? fmt::format("rate{}", *load.request_rate) : fmt::format("conc{}", job.concurrency);
+  return fmt::format("agg_{}_{}_{}_tp{}_{}_{}.json", job.model_prefix, job.isl, job.osl, job.tp, point, job.id);
 }
 
 // The sums of every file of the bundle, sorted by name, in the format of sha256sum.
@@ -87,6 +88,7 @@ diag::Result<json> judge_and_bundle(const Line& line, const WeightsOutcome& weig
                               .accepted_per_position = judged->accepted_per_position,
                               .planned_requests = line.job.requests,
                               .seed = line.options.seed,
+                              .load = report::load_from_json(measured.measurement),
                               .engine = measured.engine,
                               .weights = weights.document,
                               .kernels = kernels.document,
@@ -95,7 +97,7 @@ diag::Result<json> judge_and_bundle(const Line& line, const WeightsOutcome& weig
   json result = report::result_document(record);
   const std::string aggregate = report::aggregate_document(record).dump(2) + "\n";
   for (const auto& [name, text] :
-       {std::pair<std::string, std::string>(aggregate_name(line.job), aggregate),
+       {std::pair<std::string, std::string>(aggregate_name(line.job, record.load), aggregate),
         {stage_file::kSummary, report::summary_markdown(result)},
         {stage_file::kResult, result.dump(2, ' ', false, json::error_handler_t::replace) + "\n"}})
     if (auto written = line.folder.write_text(name, text); !written) return diag::fail(std::move(written).error());

@@ -2,25 +2,19 @@
 
 #include "orchestrator/gate/arch_device.h"
 #include "orchestrator/gate/gate.h"
+#include "orchestrator/host/host.h"
+#include "orchestrator/pipeline/device.h"
 #include "orchestrator/pipeline/stages.h"
 
 namespace sweep::pipeline {
 
 namespace {
 
-// The architecture whose kernels a job needs. GPU entries name theirs by runner.
-gate::Arch arch_of(const plan::Job& job) {
-  if (job.gpus == 0) return gate::Arch::kCpu;
-  if (job.runner.find("b200") != std::string::npos) return gate::Arch::kSm100a;
-  if (job.runner.find("b300") != std::string::npos) return gate::Arch::kSm103a;
-  return gate::Arch::kSm90a;
-}
-
 diag::Result<gate::KernelBuild> build(const Line& line) {
   return as_stage<gate::KernelBuild>(
       line.progress, Stage::kBuildKernels, "looking for a build of these sources",
       [&]() -> diag::Result<gate::KernelBuild> {
-        const gate::Arch arch = arch_of(line.job);
+        const gate::Arch arch = kernel_arch(line.job, host::inspect_host());
         if (auto device = gate::check_device(arch); !device) return diag::fail(std::move(device).error());
         auto built = gate::build_kernels(
             {.arch = arch, .sources = line.locations.root / "kernels", .cache = line.locations.cache},

@@ -1,19 +1,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
-#include <memory>
+#include <chrono>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
-#include "orchestrator/engine/decode_log.h"
-#include "orchestrator/engine/running.h"
-#include "orchestrator/engine/server.h"
-#include "orchestrator/loadgen/closed_loop.h"
+#include "orchestrator/engine/log_tail.h"
+#include "orchestrator/engine/readback.h"
+#include "orchestrator/pipeline/engine_server.h"
+#include "orchestrator/pipeline/load.h"
 #include "orchestrator/pipeline/power.h"
-#include "orchestrator/pipeline/prompt_tokens.h"
 #include "orchestrator/pipeline/provenance.h"
 #include "orchestrator/pipeline/stages.h"
 #include "orchestrator/sample/sample_file.h"
@@ -25,94 +25,50 @@ namespace {
 namespace rule = diag::rule;
 using nlohmann::json;
 
-// An engine that an earlier, killed sweepctl left behind: the same pid with the same start time as recorded.
-void end_stale_engine(const json& engine) {
-  const int64_t pid = engine.value("pid", int64_t{0});
-  if (pid <= 1) return;
-  const auto started = exec::start_time_of(static_cast<pid_t>(pid));
-  if (started && *started == engine.value("pid_start_time", uint64_t{0})) ::kill(-static_cast<pid_t>(pid), SIGKILL);
-}
-
-struct Server {
-  std::unique_ptr<engine::RunningEngine> engine;  // null for a server that someone else runs
-  std::string base_url;
-  json document;
-};
-
-engine::LaunchRequest launch_request(const Line& line, const WeightsOutcome& weights, const KernelsOutcome& kernels) {
-  return {.job = line.job,
-          .model_folder = weights.model_folder,
-          .kernel_library = kernels.build.library,
-          .program_folder = line.locations.programs,
-          .run_folder = line.folder.path(),
-          .seed = line.options.seed};
-}
-
-json describe_server(const Line& line, const Server& server, const exec::CommandSpec* command) {
-  json info = engine::server_info(server.base_url, line.stop);
-  json document = {{"name", line.framework.name},
-                   {"version", info.is_object() ? info.value("version", json()) : json()},
-                   {"launcher", server.engine ? "local" : "external"},
-                   {"base_url", server.base_url},
-                   {"command", command != nullptr ? json(exec::quoted_for_shell(*command)) : json()},
-                   {"server_info", std::move(info)}};
-  if (server.engine) {
-    document["pid"] = server.engine->pid();
-    document["pid_start_time"] = exec::start_time_of(server.engine->pid()).value_or(0);
-  }
-  return document;
-}
-
-diag::Result<Server> launch(const Line& line, const WeightsOutcome& weights, const KernelsOutcome& kernels) {
-  Server server;
-  if (line.options.engine_url) {
-    server.base_url = *line.options.engine_url;
-    while (server.base_url.ends_with('/')) server.base_url.pop_back();
-    if (auto checked = engine::check_server(server.base_url, line.job.model, line.stop); !checked)
-      return diag::fail(std::move(checked).error());
-    server.document = describe_server(line, server, nullptr);
-    return server;
-  }
-  auto rendered = line.framework.render(launch_request(line, weights, kernels));
-  if (!rendered) return diag::fail(std::move(rendered).error());
-  auto started = engine::RunningEngine::start(*rendered, line.options.ready_timeout, line.stop);
-  if (!started) return diag::fail(std::move(started).error());
-  server.engine = std::make_unique<engine::RunningEngine>(std::move(*started));
-  server.base_url = server.engine->base_url();
-  server.document = describe_server(line, server, &rendered->command);
-  return server;
-}
-
-loadgen::LoadSpec load_spec(const Line& line, const Server& server, loadgen::TokenRange tokens) {
-  loadgen::LoadSpec spec{.job = line.job.id,
-                         .base_url = server.base_url,
-                         .model = line.job.model,
-                         .isl = line.job.isl,
-                         .osl = line.job.osl,
-                         .concurrency = line.job.concurrency,
-                         .requests = line.job.requests,
-                         .warmup_requests = line.job.warmup_requests,
-                         .prompt_tokens = std::move(tokens),
-                         .seed = line.options.seed,
-                         .give_up_after = 1};  // one failed request already makes the run invalid
-  spec.timeouts.first_byte = line.options.request_timeout;
-  spec.timeouts.idle = line.options.request_timeout / 5;
-  spec.timeouts.total = line.options.request_timeout * 2;
-  return spec;
-}
-
-// Acceptance counters at the two ends of the measured phase. The first reading is taken when warm-up has ended.
+// What the engine says at the two ends of the measured phase, as it came; kept beside the result.
 struct Readings {
-  std::optional<engine::Counters> before;
-  std::optional<engine::Counters> after;
+  engine::Reading before;
+  engine::Reading after;
+  uint64_t log_from = 0;  // size of the log when the first was taken
+  uint64_t log_to = 0;    // and when the last request had ended
+  bool begun = false;
 };
 
-std::optional<engine::Counters> read_counters(const Line& line, const std::string& base_url) {
-  if (line.framework.metrics_prefix.empty()) return std::nullopt;
-  auto counters = engine::read_counters(base_url, line.framework.metrics_prefix, line.stop);
-  if (counters) return *counters;
-  line.diagnostics.add(std::move(counters).error());
-  return std::nullopt;
+void begin(const Line& line, const Server& server, Readings& readings) {
+  readings.before =
+      engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
+  readings.log_from = engine::log_size(line.folder.file(stage_file::kEngineLog));
+  readings.begun = true;
+}
+
+// Engines count a request some time after its last token has left: the counters are read until they hold what was
+// received, for a moment.
+void read_at_end(const Line& line, const Server& server, const loadgen::Measurement& m, Readings& readings) {
+  constexpr std::chrono::milliseconds kBetween{100};
+  constexpr int kMost = 10;
+  engine::ServedTokens served;
+  for (const sample::Sample& s : m.samples) {
+    if (s.phase != sample::Phase::kMeasured) continue;
+    ++served.requests;
+    served.tokens += s.completion_tokens.value_or(0);
+  }
+  const engine::ServerAddress address{server.base_url, line.options.access};
+  readings.after = engine::take_reading(line.framework, address, line.stop, line.diagnostics);
+  for (int i = 0; i < kMost && !engine::is_complete(line.framework, readings.before, readings.after, served); ++i) {
+    if (line.stop.stop_requested()) return;
+    std::this_thread::sleep_for(kBetween);
+    engine::read_again(line.framework, address, line.stop, readings.after);
+  }
+}
+
+diag::Result<diag::Done> keep(const RunFolder& folder, const Readings& readings) {
+  for (const auto& [name, text] : {std::pair(stage_file::kCountersBefore, &readings.before.counters),
+                                   std::pair(stage_file::kCountersAfter, &readings.after.counters),
+                                   std::pair(stage_file::kStatisticsBefore, &readings.before.statistics),
+                                   std::pair(stage_file::kStatisticsAfter, &readings.after.statistics)})
+    if (!text->empty())
+      if (auto written = folder.write_text(name, *text); !written) return written;
+  return diag::Done{};
 }
 
 class Watch {
@@ -148,7 +104,9 @@ std::optional<diag::Diagnostic> broken_off(const loadgen::Measurement& m, Server
     return diag::make(rule::exec_interrupted, "interrupted during the measurement",
                       fmt::format("continue with --resume --out {}", folder.path().string()));
   constexpr std::chrono::seconds kPatience{2};
-  const bool incomplete = m.not_sent != 0 || m.problems.has_errors();
+  const bool incomplete =
+      m.not_sent != 0 ||
+      std::any_of(m.samples.begin(), m.samples.end(), [](const sample::Sample& s) { return s.finish_reason.empty(); });
   if (server.engine)
     if (auto death = server.engine->death(incomplete ? kPatience : std::chrono::seconds(0))) return death;
   if (m.not_sent == 0) return std::nullopt;
@@ -173,51 +131,79 @@ json window_json(const sample::Window& window) {
           {"end_unix_ns", window.end_unix_ns}};
 }
 
-json windows_json(const std::vector<engine::DecodeWindow>& windows) {
-  json list = json::array();
-  for (const engine::DecodeWindow& w : windows)
-    list.push_back({{"begin_unix_ns", w.begin_ns.value_or(0)},
-                    {"end_unix_ns", w.end_ns.value_or(0)},
-                    {"steps", w.steps.value_or(0)},
-                    {"accepted", w.accepted.value_or(0)}});
-  return list;
+// An engine that ended with the last request has left nothing to read back.
+std::optional<diag::Diagnostic> ended_early(const Readings& readings, Server& server) {
+  if (!server.engine || readings.after.is_reachable) return std::nullopt;
+  constexpr std::chrono::seconds kPatience{2};
+  return server.engine->death(kPatience);
 }
 
-diag::Result<json> put_load(const Line& line, Server& server, const WeightsOutcome& weights) {
-  auto tokens = prompt_tokens(weights.model_folder);
-  if (!tokens) return diag::fail(std::move(tokens).error());
+json measurement_json(const Line& line, const Server& server, const sample::Window& window, const Readings& readings) {
+  json document = {
+      {"window", window_json(window)},
+      {"counted", engine::to_json(engine::counted_between(line.framework, readings.before, readings.after))},
+      {"log", nullptr}};
+  if (server.engine)
+    document["log"] = engine::to_json(engine::read_window_log(line.framework, line.folder.file(stage_file::kEngineLog),
+                                                              {.from_byte = readings.log_from,
+                                                               .to_byte = readings.log_to,
+                                                               .from_unix_ns = window.start_unix_ns,
+                                                               .to_unix_ns = window.end_unix_ns}));
+  return document;
+}
+
+diag::Result<json> put_load(const Line& line, Server& server, const loadgen::LoadSpec& spec) {
   auto writer = sample::SampleWriter::create(line.folder.file(stage_file::kRequestsPartial));
   if (!writer) return diag::fail(std::move(writer).error());
   Watch watch(line.progress);
   Readings readings;
-  if (line.job.warmup_requests == 0) readings.before = read_counters(line, server.base_url);
-  auto measured = loadgen::run_closed_loop(
-      load_spec(line, server, std::move(*tokens)), [&](const sample::Sample& s) { return writer->write(s); },
+  if (line.job.warmup_requests == 0) begin(line, server, readings);
+  auto measured = run_load(
+      line, spec, [&](const sample::Sample& s) { return writer->write(s); },
       [&](const loadgen::Progress& now) {
         watch.on(now);
         const bool warm = now.phase == sample::Phase::kWarmUp && now.finished == now.total && now.in_flight == 0;
-        if (warm && !readings.before) readings.before = read_counters(line, server.base_url);
-      },
-      line.stop);
+        if (warm && !readings.begun) begin(line, server, readings);
+      });
   if (!measured) return diag::fail(std::move(measured).error());
   if (auto reason = broken_off(*measured, server, line.folder)) {
     watch.fail(reason->message);
     return diag::fail(std::move(*reason));
   }
-  readings.after = read_counters(line, server.base_url);
+  readings.log_to = engine::log_size(line.folder.file(stage_file::kEngineLog));
+  read_at_end(line, server, *measured, readings);
+  if (auto reason = ended_early(readings, server)) {
+    watch.fail(reason->message);
+    return diag::fail(std::move(*reason));
+  }
   line.diagnostics.add_all(measured->problems);
   watch.finish(fmt::format("{} of {} requests in {:.2f} s", measured_count(measured->samples), line.job.requests,
                            measured->window ? measured->window->seconds() : 0.0));
   if (auto synced = writer->sync(); !synced) return diag::fail(std::move(synced).error());
+  if (auto kept = keep(line.folder, readings); !kept) return diag::fail(std::move(kept).error());
   SWEEPCTL_CHECK(measured->window.has_value());
-  const std::vector<engine::DecodeWindow> windows =
-      server.engine ? engine::read_windows(line.folder.file(stage_file::kEngineLog), measured->window->start_unix_ns,
-                                           measured->window->end_unix_ns)
-                    : std::vector<engine::DecodeWindow>();
-  return json{{"window", window_json(*measured->window)},
-              {"counters_before", readings.before ? engine::to_json(*readings.before) : json()},
-              {"counters_after", readings.after ? engine::to_json(*readings.after) : json()},
-              {"windows", windows_json(windows)}};
+  return measurement_json(line, server, *measured->window, readings);
+}
+
+diag::Result<json> probe_and_load(const Line& line, Server& server, const WeightsOutcome& weights) {
+  auto spec = load_spec(line, server.base_url, weights);
+  if (!spec) return diag::fail(std::move(spec).error());
+  spec->model = server.served_model;
+  if (auto probed = probe_server(line, server, *spec); !probed) return diag::fail(std::move(probed).error());
+  auto measurement = put_load(line, server, *spec);
+  if (measurement) (*measurement)["load"] = load_document(line.options, *spec);
+  return measurement;
+}
+
+// What the bundled engine says of its steps once the load is over joins what it said of itself at launch.
+diag::Result<diag::Done> note_steps(const Line& line, Server& server) {
+  json& info = server.document["server_info"];
+  if (!info.is_object() || !info.contains("steps")) return diag::Done{};
+  const engine::ServerAddress address{server.base_url, line.options.access};
+  const json now = engine::describe(line.framework, address, std::nullopt, line.stop)["server_info"];
+  if (!now.is_object() || !now.contains("steps")) return diag::Done{};
+  info["steps"] = now["steps"];
+  return line.folder.write(stage_file::kEngine, server.document);
 }
 
 diag::Result<Measured> from_folder(const Line& line, json measurement) {
@@ -240,20 +226,21 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
     return from_folder(line, std::move(**known));
   }
   auto former = line.folder.read(stage_file::kEngine);
-  if (former && *former) end_stale_engine(**former);
+  if (former && *former) engine::end_left_behind(**former);
   if (auto aside = line.folder.set_attempt_aside(); !aside) return diag::fail(std::move(aside).error());
 
-  PowerRecording power(line.job, !line.options.engine_url);
+  PowerRecording power(line.job, !line.options.engine_url, line.locations.nvml);
   auto server =
-      as_stage<Server>(line.progress, Stage::kLaunch, "starting", [&] { return launch(line, weights, kernels); });
+      as_stage<Server>(line.progress, Stage::kLaunch, "starting", [&] { return open_server(line, weights, kernels); });
   if (!server) return diag::fail(std::move(server).error());
   if (auto written = line.folder.write(stage_file::kEngine, server->document); !written)
     return diag::fail(std::move(written).error());
   line.progress.end(Stage::kLaunch,
                     fmt::format("{} serves {} at {}", line.framework.name, line.job.model, server->base_url));
 
-  if (server->engine) power.start(server->engine->pid());
-  auto measurement = put_load(line, *server, weights);
+  if (server->engine) power.start(server->engine->first_process());
+  auto measurement = probe_and_load(line, *server, weights);
+  if (auto noted = note_steps(line, *server); !noted) return diag::fail(std::move(noted).error());
   auto telemetry = power.finish(line.folder.path());
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());

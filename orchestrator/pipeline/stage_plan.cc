@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "orchestrator/diag/rules/run.h"
+#include "orchestrator/pipeline/load.h"
 #include "orchestrator/pipeline/stages.h"
 
 namespace sweep::pipeline {
@@ -20,6 +21,7 @@ diag::Result<diag::Done> record_plan(const Line& line) {
   const nlohmann::json document = {
       {"job", plan::to_json(line.job)},
       {"seed", line.options.seed},
+      {"load", load_options(line.options)},
       {"engine_url", line.options.engine_url ? nlohmann::json(*line.options.engine_url) : nlohmann::json(nullptr)}};
   auto known = line.folder.read(stage_file::kPlan);
   if (!known) return diag::fail(std::move(known).error());
@@ -29,7 +31,7 @@ diag::Result<diag::Done> record_plan(const Line& line) {
     line.progress.end(Stage::kPlan, describe_point(line.job));
     return diag::Done{};
   }
-  for (const char* key : {"job", "seed", "engine_url"}) {
+  for (const char* key : {"job", "seed", "load", "engine_url"}) {
     if ((**known).value(key, nlohmann::json()) == document[key]) continue;
     return diag::fail(
         diag::rule::run_plan_changed,

@@ -9,6 +9,7 @@
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
 #include "orchestrator/engine/embedded/make_model.h"
+#include "orchestrator/engine/embedded/model_shapes.h"
 #include "orchestrator/pipeline/hash_progress.h"
 #include "orchestrator/pipeline/stages.h"
 #include "orchestrator/pipeline/weights_agreement.h"
@@ -43,7 +44,9 @@ diag::Result<diag::Done> make_if_generated(const Line& line, const weights::Pin&
   line.progress.begin(Stage::kWeights, fmt::format("making {}", line.job.model));
   if (auto made = base::make_directories(folder.parent_path()); !made)
     return diag::fail(rule::file_unwritable, made.error().text());
-  return engine::embedded::make_model(folder);
+  engine::embedded::MakeModelOptions options;
+  if (const auto* shape = engine::embedded::shape_of_model(pin.model)) options.config = shape->config;
+  return engine::embedded::make_model(folder, options);
 }
 
 // The report in the stage's document, if the run is resumed and the document still can be understood.

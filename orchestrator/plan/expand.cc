@@ -110,7 +110,7 @@ class EntryExpansion {
     job.requests = kDefaultPromptsMult * concurrency;
     job.warmup_requests = kDefaultWarmupMult * concurrency;
     job.multinode = point.is_multi_node();
-    job.gpus = entry_.is_embedded() ? 0 : point.gpus();
+    job.gpus = entry_.uses_no_gpu() ? 0 : point.gpus();
     if (point.decode) {
       job.tp = point.decode->tp.value_or(1);
       job.pp = point.decode->pp.value_or(1);

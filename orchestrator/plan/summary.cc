@@ -57,7 +57,7 @@ class Summary {
       ++result_.in_progress;
       return;
     }
-    const int64_t gpus = built.entry->is_embedded() ? 0 : built.point->gpus();
+    const int64_t gpus = built.entry->uses_no_gpu() ? 0 : built.point->gpus();
     load.least_gpus = load.jobs == 0 ? gpus : std::min(load.least_gpus, gpus);
     load.most_gpus = std::max(load.most_gpus, gpus);
     ++load.jobs;

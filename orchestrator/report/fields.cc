@@ -43,6 +43,18 @@ std::string figure(const std::optional<double>& value, int digits) {
   return fmt::format("{:.{}f}", *value, digits);
 }
 
+std::string load_text(const nlohmann::json& result) {
+  if (number_at(result, "workload/request_rate"))
+    return fmt::format("open loop, {} requests/s ({} arrivals), at most {} in flight",
+                       text_at(result, "workload/request_rate"), text_at(result, "workload/arrivals"),
+                       text_at(result, "workload/most_in_flight"));
+  return fmt::format("concurrency {}", text_at(result, "workload/concurrency"));
+}
+
+bool was_scheduled(const nlohmann::json& result) {
+  return number_at(result, "workload/request_rate") || number_at(result, "latency_ms/send_delay/max").value_or(0) > 0;
+}
+
 std::string power_text(const nlohmann::json& result) {
   if (!flag_at(result, "power/measured")) return fmt::format("not measured: {}", text_at(result, "power/reason"));
   if (!number_at(result, "power/total_energy_j")) return "measured, and not valid";

@@ -18,6 +18,12 @@ bool flag_at(const nlohmann::json& document, std::string_view path);
 // "12.3"; "-" without a value.
 std::string figure(const std::optional<double>& value, int digits);
 
+// "concurrency 4", or "open loop, 2.5 requests/s (fixed arrivals), at most 3 in flight".
+std::string load_text(const nlohmann::json& result);
+
+// Whether requests were sent on a schedule: some were sent later than they were due.
+bool was_scheduled(const nlohmann::json& result);
+
 // "5269.1 J, 1405.1 W in total, 2.058228 J per output token; power cap", or why there is none.
 std::string power_text(const nlohmann::json& result);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "orchestrator/report/fields.h"
+
 namespace sweep::report {
 
 namespace {
@@ -17,22 +19,25 @@ json distribution(const stats::Distribution& d) {
           {"p50", number(d.p50)},   {"p90", number(d.p90)},       {"p99", number(d.p99)}, {"count", d.count}};
 }
 
+json count(const std::optional<int64_t>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
 json acceptance(const Record& r) {
   json windows = json::array();
-  for (const judge::Steps& window : r.windows)
+  for (const judge::Window& window : r.windows)
     windows.push_back(
-        {{"steps", window.steps}, {"accepted", window.accepted}, {"acceptance_length", window.acceptance_length()}});
-  const bool known = r.acceptance && r.acceptance->steps > 0;
+        {{"steps", count(window.steps)}, {"accepted", count(window.accepted)}, {"acceptance_length", window.length}});
   const auto& asked = r.job.acceptance.length;
+  const judge::Realised* realised = r.acceptance ? &*r.acceptance : nullptr;
   return {{"source", plan::acceptance_source_name(r.job.acceptance.source)},
           {"draft_tokens", r.job.num_draft_tokens},
           {"requested", number(asked)},
-          {"realised", known ? json(r.acceptance->acceptance_length()) : json(nullptr)},
-          {"tolerance", known && asked
-                            ? json(judge::acceptance_tolerance(*asked, r.acceptance->steps, judge::kOverallDeviations))
-                            : json(nullptr)},
-          {"steps", known ? json(r.acceptance->steps) : json(nullptr)},
-          {"accepted", known ? json(r.acceptance->accepted) : json(nullptr)},
+          {"realised", realised != nullptr ? json(realised->length) : json(nullptr)},
+          {"read_from", realised != nullptr ? json(judge::acceptance_from_name(realised->from)) : json(nullptr)},
+          {"tolerance", realised != nullptr ? number(judge::acceptance_tolerance(*realised, asked)) : json(nullptr)},
+          {"steps", realised != nullptr ? count(realised->steps) : json(nullptr)},
+          {"accepted", realised != nullptr ? count(realised->accepted) : json(nullptr)},
           {"accepted_per_position", r.accepted_per_position},
           {"windows", std::move(windows)}};
 }
@@ -64,7 +69,17 @@ json point(const plan::Job& job) {
 
 }  // namespace
 
-std::vector<std::string> scope_statements(const plan::Job& job, const json& kernels) {
+Load load_from_json(const json& measurement) {
+  const json& load = at(measurement, "load");
+  Load result{.request_rate = number_at(load, "request_rate")};
+  if (result.request_rate) result.arrivals = text_at(load, "arrivals");
+  if (const json& api = at(load, "api"); api.is_string()) result.api = api.get<std::string>();
+  if (const json& added = at(load, "template_tokens"); added.is_number_integer())
+    result.template_tokens = added.get<int64_t>();
+  return result;
+}
+
+std::vector<std::string> scope_statements(const plan::Job& job, const Load& load, const json& kernels) {
   std::vector<std::string> scope;
   if (job.framework == "embedded") {
     scope.push_back("engine: embedded. A small decoder with made-up weights; never comparable with a full model.");
@@ -75,9 +90,20 @@ std::vector<std::string> scope_statements(const plan::Job& job, const json& kern
   else
     scope.push_back(fmt::format("{} GPUs of runner {}, TP {}: other SKUs, GPU counts and TP sizes are not covered.",
                                 job.gpus, job.runner, job.tp));
-  scope.push_back(
-      fmt::format("{} prompt and {} output tokens at concurrency {}, random prompt tokens, no prefix cache.", job.isl,
-                  job.osl, job.concurrency));
+  scope.push_back(fmt::format("{} prompt and {} output tokens {}, random prompt {}, no prefix cache.", job.isl, job.osl,
+                              load.request_rate ? fmt::format("at {} requests/s", *load.request_rate)
+                                                : fmt::format("at concurrency {}", job.concurrency),
+                              load.template_tokens ? "words" : "tokens"));
+  if (load.request_rate)
+    scope.push_back(
+        fmt::format("Open loop ({} arrivals): latencies count from when a request was due, and are not "
+                    "comparable with those of a fixed concurrency.",
+                    load.arrivals));
+  if (load.template_tokens)
+    scope.push_back(
+        fmt::format("Prompts are chat messages: words of one token each, {} tokens of each prompt are the "
+                    "server's template; their length is known from the server's usage alone.",
+                    *load.template_tokens));
   if (job.acceptance.source == plan::AcceptanceSource::kExplicit && job.acceptance.length)
     scope.push_back(
         fmt::format("The acceptance length {} was forced: the figures say how fast the engine would be at that "
@@ -93,6 +119,7 @@ json request_figures(const sample::Summary& s) {
            {{"measured_requests", s.requests},
             {"failed_requests", s.failed},
             {"warmup_requests", s.warm_up_requests},
+            {"most_in_flight", s.most_in_flight},
             {"prompt_tokens", s.prompt_tokens},
             {"output_tokens", s.completion_tokens}}},
           {"latency_ms",
@@ -100,7 +127,8 @@ json request_figures(const sample::Summary& s) {
             {"tpot", distribution(s.tpot_ms)},
             {"itl", distribution(s.itl_ms)},
             {"inter_chunk", distribution(s.inter_chunk_ms)},
-            {"e2el", distribution(s.e2e_ms)}}},
+            {"e2el", distribution(s.e2e_ms)},
+            {"send_delay", distribution(s.send_delay_ms)}}},
           {"throughput", throughput(s)}};
 }
 
@@ -110,7 +138,11 @@ json result_document(const Record& r) {
   json workload = {{"isl", r.job.isl},
                    {"osl", r.job.osl},
                    {"concurrency", r.job.concurrency},
-                   {"load", "closed-loop"},
+                   {"load", r.load.request_rate ? "open-loop" : "closed-loop"},
+                   {"request_rate", number(r.load.request_rate)},
+                   {"arrivals", r.load.request_rate ? json(r.load.arrivals) : json(nullptr)},
+                   {"api", r.load.api},
+                   {"template_tokens", r.load.template_tokens ? json(*r.load.template_tokens) : json(nullptr)},
                    {"requests", r.planned_requests},
                    {"seed", r.seed}};
   workload.update(figures["workload"]);
@@ -126,7 +158,7 @@ json result_document(const Record& r) {
           {"research_only", r.job.research_only},
           {"authorization", r.job.authorization},
           {"deviations", r.job.deviations},
-          {"scope", scope_statements(r.job, r.kernels)},
+          {"scope", scope_statements(r.job, r.load, r.kernels)},
           {"workload", std::move(workload)},
           {"acceptance", acceptance(r)},
           {"latency_ms", std::move(figures["latency_ms"])},
@@ -163,7 +195,6 @@ void put_power(const Record& r, json& out) {
 json aggregate_document(const Record& r) {
   const plan::Job& job = r.job;
   json out = {{"hw", job.runner},
-              {"conc", job.concurrency},
               {"image", job.image},
               {"model", job.model},
               {"infmax_model_prefix", job.model_prefix},
@@ -183,6 +214,11 @@ json aggregate_document(const Record& r) {
               {"dp_attention", job.dp_attn ? "true" : "false"},
               {"research_only", job.research_only},
               {"valid", r.verdict.valid()}};
+  // Dashboards place a point by its concurrency, which an open loop does not have.
+  if (r.load.request_rate)
+    out.update({{"request_rate", *r.load.request_rate}, {"arrivals", r.load.arrivals}});
+  else
+    out["conc"] = job.concurrency;
   if (job.gpus > 0 && r.summary.total_token_throughput && r.summary.output_token_throughput) {
     const auto gpus = static_cast<double>(job.tp * job.pp);
     out["tput_per_gpu"] = *r.summary.total_token_throughput / gpus;

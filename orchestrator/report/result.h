@@ -16,15 +16,27 @@ namespace sweep::report {
 
 inline constexpr int kResultVersion = 1;
 
+// How the requests were sent.
+struct Load {
+  std::optional<double> request_rate = {};      // of an open loop, per second; absent: closed loop
+  std::string arrivals = {};                    // of an open loop: "fixed" or "poisson"
+  std::string api = "completions";              // or "chat"
+  std::optional<int64_t> template_tokens = {};  // of "chat": what the server adds to each prompt
+};
+
+// Of the measurement's record (measurement.json); closed loop where it says nothing.
+Load load_from_json(const nlohmann::json& measurement);
+
 struct Record {
   const plan::Job& job;
   const sample::Summary& summary;
   const judge::Verdict& verdict;
-  std::optional<judge::Steps> acceptance;
-  std::vector<judge::Steps> windows;
+  std::optional<judge::Realised> acceptance;
+  std::vector<judge::Window> windows;
   std::vector<int64_t> accepted_per_position;
   int64_t planned_requests = 0;
   uint64_t seed = 0;
+  Load load = {};
   nlohmann::json engine;      // name, version, command, what the server says of itself
   nlohmann::json weights;     // of the verification report
   nlohmann::json kernels;     // of the build and the gate

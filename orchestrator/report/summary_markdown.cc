@@ -82,9 +82,10 @@ std::string facts(const json& r) {
   out += fmt::format("| Model | {} at `{}` |\n", cell(r, "point/model"), cell(r, "point/revision"));
   out += fmt::format("| Engine | {} {} on {} |\n", cell(r, "engine/name"), cell(r, "engine/version"),
                      cell(r, "provenance/host/cpu"));
-  out += fmt::format("| Workload | {} in / {} out, concurrency {}, {} requests, {} failed |\n", cell(r, "workload/isl"),
-                     cell(r, "workload/osl"), cell(r, "workload/concurrency"), cell(r, "workload/measured_requests"),
-                     cell(r, "workload/failed_requests"));
+  out += fmt::format("| Workload | {} in / {} out, {}, {} requests, {} failed, {} before them to warm up |\n",
+                     cell(r, "workload/isl"), cell(r, "workload/osl"), escaped(load_text(r)),
+                     cell(r, "workload/measured_requests"), cell(r, "workload/failed_requests"),
+                     cell(r, "workload/warmup_requests"));
   out += fmt::format("| Acceptance length | {} |\n", acceptance);
   out += fmt::format("| Output throughput | {} tokens/s over {} s |\n",
                      figure(number_at(r, "throughput/output_tokens_per_second"), 1),
@@ -95,6 +96,17 @@ std::string facts(const json& r) {
                      cell(r, "kernels/gate/cells"));
   out += fmt::format("| Power | {} |\n", escaped(power_text(r)));
   return out + "\n";
+}
+
+std::string latency_table(const json& r) {
+  std::string out = "| ms | mean | stddev | p50 | p90 | p99 | n |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
+  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
+  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
+  out += latency_row(r, "Inter-chunk (per step)", "latency_ms/inter_chunk", 3);
+  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
+  if (was_scheduled(r)) out += latency_row(r, "Send delay", "latency_ms/send_delay", 3);
+  return out + "\nA dash means too few samples for that percentile.\n";
 }
 
 std::string conditions(const json& r) {
@@ -112,16 +124,23 @@ std::string summary_markdown(const json& r) {
   out += banner(r);
   out += verdict(r);
   out += facts(r);
-  out += "| ms | mean | stddev | p50 | p90 | p99 | n |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
-  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
-  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
-  out += latency_row(r, "Inter-chunk (per step)", "latency_ms/inter_chunk", 3);
-  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
-  out += "\nA dash means too few samples for that percentile.\n\n### Scope\n\n";
+  out += latency_table(r);
+  out += "\n### Scope\n\n";
   for (const json& statement : at(r, "scope"))
     if (statement.is_string()) out += fmt::format("- {}\n", escaped(statement.get<std::string>()));
   return out + "\n" + conditions(r);
+}
+
+std::string requests_markdown(const json& figures) {
+  std::string out = fmt::format("{} requests measured, {} of them failed; {} before them to warm up.\n\n",
+                                cell(figures, "workload/measured_requests"), cell(figures, "workload/failed_requests"),
+                                cell(figures, "workload/warmup_requests"));
+  for (const auto& [rule, count] : at(figures, "problems").items())
+    out += fmt::format("- {} requests: {}\n", count.dump(), escaped(rule));
+  out += fmt::format("\n{} output tokens/s over {} s\n\n",
+                     figure(number_at(figures, "throughput/output_tokens_per_second"), 1),
+                     figure(number_at(figures, "throughput/window_seconds"), 2));
+  return out + latency_table(figures);
 }
 
 }  // namespace sweep::report

@@ -39,6 +39,24 @@ std::string latency_row(const json& r, std::string_view label, const std::string
                      figure(number_at(r, path + "/p99"), digits), text_at(r, path + "/count"));
 }
 
+std::string latency_table(const json& r, const Colours& c) {
+  std::string out = fmt::format("  {}{:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{}\n", c.dim, "ms", "mean", "stddev",
+                                "p50", "p90", "p99", "n", c.off);
+  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
+  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
+  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
+  out += latency_row(r, "inter-chunk (per step)", "latency_ms/inter_chunk", 3);
+  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
+  if (was_scheduled(r)) out += latency_row(r, "send delay", "latency_ms/send_delay", 3);
+  return out + "  - = too few samples for this percentile\n";
+}
+
+std::string throughput_line(const json& r) {
+  return fmt::format("  throughput             {} output tokens/s over {} s\n",
+                     figure(number_at(r, "throughput/output_tokens_per_second"), 1),
+                     figure(number_at(r, "throughput/window_seconds"), 2));
+}
+
 std::string acceptance_line(const json& r) {
   const auto realised = number_at(r, "acceptance/realised");
   if (!realised) return "  acceptance length      not measured\n";
@@ -59,29 +77,35 @@ std::string summary_text(const json& r, bool colour) {
     if (reason.is_string()) out += fmt::format("  {}x{} {}\n", c.bad, c.off, reason.get<std::string>());
   out += banner(r, c);
   out += fmt::format("\n  model                  {} @ {}\n", text_at(r, "point/model"), text_at(r, "point/revision"));
-  out += fmt::format("  workload               {} in / {} out, concurrency {}, {} requests ({} failed)\n",
-                     text_at(r, "workload/isl"), text_at(r, "workload/osl"), text_at(r, "workload/concurrency"),
-                     text_at(r, "workload/measured_requests"), text_at(r, "workload/failed_requests"));
+  out += fmt::format(
+      "  workload               {} in / {} out, {}, {} requests ({} failed), {} before them to warm up\n",
+      text_at(r, "workload/isl"), text_at(r, "workload/osl"), load_text(r), text_at(r, "workload/measured_requests"),
+      text_at(r, "workload/failed_requests"), text_at(r, "workload/warmup_requests"));
   out += acceptance_line(r);
-  out += fmt::format("  throughput             {} output tokens/s over {} s\n",
-                     figure(number_at(r, "throughput/output_tokens_per_second"), 1),
-                     figure(number_at(r, "throughput/window_seconds"), 2));
+  out += throughput_line(r);
   if (flag_at(r, "power/measured")) out += fmt::format("  power                  {}\n", power_text(r));
   out += fmt::format("  weights                {}\n", weights_text(r));
   out += fmt::format("  kernels                {}-{}, gate {} ({} cells)\n\n", text_at(r, "kernels/arch"),
                      text_at(r, "kernels/content_id"), text_at(r, "kernels/gate/verdict"),
                      text_at(r, "kernels/gate/cells"));
-  out += fmt::format("  {}{:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{}\n", c.dim, "ms", "mean", "stddev", "p50", "p90",
-                     "p99", "n", c.off);
-  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
-  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
-  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
-  out += latency_row(r, "inter-chunk (per step)", "latency_ms/inter_chunk", 3);
-  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
-  out += "  - = too few samples for this percentile\n\nScope\n";
+  out += latency_table(r, c);
+  out += "\nScope\n";
   for (const json& statement : at(r, "scope"))
     if (statement.is_string()) out += fmt::format("  - {}\n", statement.get<std::string>());
   return out;
+}
+
+std::string requests_text(const json& figures, bool colour) {
+  const Colours& c = colour ? kAnsi : kPlain;
+  std::string out =
+      fmt::format("\n  requests               {} measured ({} failed), {} before them to warm up\n",
+                  text_at(figures, "workload/measured_requests"), text_at(figures, "workload/failed_requests"),
+                  text_at(figures, "workload/warmup_requests"));
+  for (const auto& [rule, count] : at(figures, "problems").items())
+    out += fmt::format("  {}x{} {} requests: {}\n", c.bad, c.off, count.dump(), rule);
+  out += fmt::format("  tokens                 {} prompt, {} output\n", text_at(figures, "workload/prompt_tokens"),
+                     text_at(figures, "workload/output_tokens"));
+  return out + throughput_line(figures) + "\n" + latency_table(figures, c);
 }
 
 }  // namespace sweep::report

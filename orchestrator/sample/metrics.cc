@@ -1,6 +1,7 @@
 #include "orchestrator/sample/metrics.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "orchestrator/base/check.h"
 
@@ -20,6 +21,21 @@ double to_ms(int64_t ns) {
 // The end of a request as far as the window is concerned.
 int64_t window_end_ns(const Sample& sample) {
   return sample.ok() && sample.last_token_ns ? *sample.last_token_ns : sample.end_ns;
+}
+
+// From its sending to its end. One that is sent as another ends is in flight after it, not with it.
+int64_t most_in_flight(std::span<const Sample> samples) {
+  std::vector<std::pair<int64_t, int>> changes;
+  for (const Sample& sample : samples) {
+    if (sample.phase != Phase::kMeasured) continue;
+    changes.emplace_back(sample.sent_ns, 1);
+    changes.emplace_back(std::max(sample.sent_ns, sample.end_ns), -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t now = 0;
+  int64_t most = 0;
+  for (const auto& [ns, change] : changes) most = std::max(most, now += change);
+  return most;
 }
 
 stats::Distribution describe(std::vector<double> values) {
@@ -46,6 +62,10 @@ std::optional<double> tpot_ms(const Sample& sample) {
   // Tokens that all came at once say nothing about the time between them.
   if (*tokens < 2 || sample.chunks.size() < 2) return std::nullopt;
   return to_ms(*sample.last_token_ns - *sample.first_token_ns) / static_cast<double>(*tokens - 1);
+}
+
+double send_delay_ms(const Sample& sample) {
+  return to_ms(sample.sent_ns - sample.scheduled_ns);
 }
 
 std::vector<double> itl_ms(const Sample& sample) {
@@ -98,7 +118,7 @@ std::optional<Window> measured_window(std::span<const Sample> samples) {
 
 Summary summarise(std::span<const Sample> samples) {
   Summary summary;
-  std::vector<double> ttft, tpot, itl, inter_chunk, e2e;
+  std::vector<double> ttft, tpot, itl, inter_chunk, e2e, send_delay;
   const auto add = [](std::vector<double>& to, const std::optional<double>& value) {
     if (value) to.push_back(*value);
   };
@@ -115,6 +135,7 @@ Summary summarise(std::span<const Sample> samples) {
     add(ttft, ttft_ms(sample));
     add(tpot, tpot_ms(sample));
     add(e2e, e2e_ms(sample));
+    add(send_delay, send_delay_ms(sample));
     add_all(itl, itl_ms(sample));
     add_all(inter_chunk, inter_chunk_ms(sample));
   }
@@ -123,6 +144,8 @@ Summary summarise(std::span<const Sample> samples) {
   summary.itl_ms = describe(std::move(itl));
   summary.inter_chunk_ms = describe(std::move(inter_chunk));
   summary.e2e_ms = describe(std::move(e2e));
+  summary.send_delay_ms = describe(std::move(send_delay));
+  summary.most_in_flight = most_in_flight(samples);
   summary.window = measured_window(samples);
   const double seconds = summary.window ? summary.window->seconds() : 0;
   if (seconds > 0) {

@@ -1,4 +1,5 @@
 // What the recorded times mean. Defined once, here; everything that is reported is computed from samples by this file.
+// README.md says where each is printed, with an example.
 //
 //   TTFT   first token received - scheduled (in closed loop a request is scheduled when it is sent)
 //   E2E    last token received - scheduled; a finish event, the usage event and [DONE] do not move it
@@ -10,6 +11,7 @@
 //          chunk beyond its first arrive with it, after 0 ms. A request has tokens - 1 of them, and their mean is its
 //          TPOT.
 //   inter-chunk   the gap before each chunk, undivided: the time of a verification step as the client sees it.
+//   send delay    sent - scheduled: how late the client was, which TTFT and E2E include; 0 in closed loop
 //
 // Times are CLOCK_MONOTONIC at receive; results are milliseconds.
 #pragma once
@@ -27,6 +29,7 @@ namespace sweep::sample {
 std::optional<double> ttft_ms(const Sample& sample);
 std::optional<double> e2e_ms(const Sample& sample);
 std::optional<double> tpot_ms(const Sample& sample);
+double send_delay_ms(const Sample& sample);
 
 // Empty if the tokens of a chunk are not known; of the first chunk, one is then taken.
 std::vector<double> itl_ms(const Sample& sample);
@@ -50,6 +53,7 @@ struct Summary {
   int64_t failed = 0;    // those of them with a problem: counted here, left out of everything below
   int64_t warm_up_requests = 0;
   int64_t warm_up_failed = 0;
+  int64_t most_in_flight = 0;  // measured ones at one time, failed ones included
   std::optional<Window> window;
 
   int64_t prompt_tokens = 0;
@@ -63,6 +67,7 @@ struct Summary {
   stats::Distribution itl_ms;
   stats::Distribution inter_chunk_ms;
   stats::Distribution e2e_ms;
+  stats::Distribution send_delay_ms;
 };
 
 // The order of the samples does not matter. Failed and warm-up requests are counted and otherwise left out.

@@ -45,6 +45,17 @@ bool fits_integer(const nlohmann::json& value) {
   return value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{INT64_MAX});
 }
 
+// Times and counts of a real run, whose differences and sums are numbers too.
+bool is_amount(const nlohmann::json& value) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  return fits_integer(value) && value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMost;
+}
+
+bool is_token_count(const nlohmann::json& value) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  return is_amount(value) && value.get<int64_t>() <= kMost;
+}
+
 // Reads fields one after the other and remembers the first that is missing or of another type.
 class Fields {
  public:
@@ -57,9 +68,14 @@ class Fields {
     if (const auto* value = find(name, "a whole number", [](const auto& v) { return v.is_number_unsigned(); }))
       out = value->template get<uint64_t>();
   }
-  void optional_integer(const char* name, std::optional<int64_t>& out) {
-    const auto* value = find(name, "an integer or null", [](const auto& v) { return fits_integer(v) || v.is_null(); });
-    if (value != nullptr && !value->is_null()) out = value->template get<int64_t>();
+  void amount(const char* name, int64_t& out) {
+    if (const auto* value = find(name, "a whole number", is_amount)) out = value->template get<int64_t>();
+  }
+  void optional_time(const char* name, std::optional<int64_t>& out) {
+    optional(name, "nanoseconds or null", is_amount, out);
+  }
+  void optional_count(const char* name, std::optional<int64_t>& out) {
+    optional(name, "a count of tokens or null", is_token_count, out);
   }
   void text(const char* name, std::string& out) {
     if (const auto* value = find(name, "text", [](const auto& v) { return v.is_string(); }))
@@ -74,6 +90,12 @@ class Fields {
   const std::string& problem() const { return problem_; }
 
  private:
+  template <class Check>
+  void optional(const char* name, std::string_view expected, Check check, std::optional<int64_t>& out) {
+    const auto* value = find(name, expected, [&](const auto& v) { return v.is_null() || check(v); });
+    if (value != nullptr && !value->is_null()) out = value->template get<int64_t>();
+  }
+
   template <class Check>
   const nlohmann::json* find(const char* name, std::string_view expected, Check check) {
     const auto found = json_.find(name);
@@ -92,7 +114,7 @@ void read_chunks(Fields& fields, Sample& sample) {
   const nlohmann::json* list = fields.list("chunks");
   if (list == nullptr) return;
   for (const auto& item : *list) {
-    if (!item.is_array() || item.size() != 2 || !fits_integer(item[0]) || !(fits_integer(item[1]) || item[1].is_null()))
+    if (!item.is_array() || item.size() != 2 || !is_amount(item[0]) || !(is_token_count(item[1]) || item[1].is_null()))
       return fields.reject("\"chunks\" holds something else than [nanoseconds, tokens]");
     Chunk chunk{.ns = item[0].get<int64_t>(), .tokens = std::nullopt};
     if (!item[1].is_null()) chunk.tokens = item[1].get<int64_t>();
@@ -171,25 +193,25 @@ diag::Result<Sample> sample_from_json(const nlohmann::json& json) {
   std::string kind;
   int64_t status = 0;
   fields.text("job", sample.job);
-  fields.integer("sequence", sample.sequence);
+  fields.amount("sequence", sample.sequence);
   fields.text("phase", phase);
   fields.natural("prompt_seed", sample.prompt_seed);
-  fields.integer("scheduled_ns", sample.scheduled_ns);
-  fields.integer("sent_ns", sample.sent_ns);
-  fields.optional_integer("first_byte_ns", sample.first_byte_ns);
-  fields.optional_integer("first_token_ns", sample.first_token_ns);
-  fields.optional_integer("last_token_ns", sample.last_token_ns);
-  fields.integer("end_ns", sample.end_ns);
-  fields.integer("sent_unix_ns", sample.sent_unix_ns);
+  fields.amount("scheduled_ns", sample.scheduled_ns);
+  fields.amount("sent_ns", sample.sent_ns);
+  fields.optional_time("first_byte_ns", sample.first_byte_ns);
+  fields.optional_time("first_token_ns", sample.first_token_ns);
+  fields.optional_time("last_token_ns", sample.last_token_ns);
+  fields.amount("end_ns", sample.end_ns);
+  fields.amount("sent_unix_ns", sample.sent_unix_ns);
   fields.integer("status", status);
   read_problems(fields, sample);
   fields.text("finish_reason", sample.finish_reason);
-  fields.optional_integer("prompt_tokens", sample.prompt_tokens);
-  fields.optional_integer("completion_tokens", sample.completion_tokens);
-  fields.optional_integer("received_tokens", sample.received_tokens);
-  fields.optional_integer("cached_tokens", sample.cached_tokens);
+  fields.optional_count("prompt_tokens", sample.prompt_tokens);
+  fields.optional_count("completion_tokens", sample.completion_tokens);
+  fields.optional_count("received_tokens", sample.received_tokens);
+  fields.optional_count("cached_tokens", sample.cached_tokens);
   read_chunks(fields, sample);
-  fields.integer("bytes", sample.bytes);
+  fields.amount("bytes", sample.bytes);
   fields.text("output_kind", kind);
   fields.text("output_sha256", sample.output_sha256);
   if (!fields.problem().empty()) return malformed(fields.problem());

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/load.h"
 
@@ -82,8 +83,13 @@ diag::Result<diag::Done> SampleWriter::sync() {
 diag::Result<SampleFile> read_samples(const std::filesystem::path& path) {
   const auto content = base::read_file(path);
   if (!content) return diag::fail(diag::rule::file_unreadable, content.error().text());
+  return parse_samples(*content, path);
+}
+
+diag::Result<SampleFile> parse_samples(std::string_view content, const std::filesystem::path& path) {
   SampleFile file;
-  std::string_view rest = *content;
+  int64_t tokens = 0;
+  std::string_view rest = content;
   for (uint32_t number = 1; !rest.empty(); ++number) {
     const size_t end = rest.find('\n');
     if (end == std::string_view::npos) {
@@ -95,15 +101,19 @@ diag::Result<SampleFile> read_samples(const std::filesystem::path& path) {
     }
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end + 1);
+    if (base::json_nesting(line) > base::kDeepestJson)
+      return malformed(path, number, fmt::format("the line nests deeper than {} levels", base::kDeepestJson));
     if (number == 1) {
       if (auto problem = header_problem(line)) return malformed(path, number, std::move(*problem));
       continue;
     }
     auto sample = sample_from_json(nlohmann::json::parse(line, nullptr, false));
     if (!sample) return malformed(path, number, sample.error().message);
+    for (const Chunk& chunk : sample->chunks) tokens += chunk.tokens.value_or(0);
+    if (tokens > kMostTokens) return malformed(path, number, fmt::format("there are more than {} tokens", kMostTokens));
     file.samples.push_back(std::move(*sample));
   }
-  if (content->empty()) return malformed(path, 1, "the file is empty");
+  if (content.empty()) return malformed(path, 1, "the file is empty");
   return file;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orchestrator/base/file.h"
@@ -40,7 +41,12 @@ struct SampleFile {
   std::optional<diag::Diagnostic> cut;  // a warning: the last line is incomplete and was left out
 };
 
-// Fails for an unreadable file, an unknown version, and a bad line that is not the cut end of the file.
+// Fails for an unreadable file, an unknown version, a bad line that is not the cut end of the file, and for more tokens
+// than figures could be computed of (kMostTokens).
 diag::Result<SampleFile> read_samples(const std::filesystem::path& path);
+// The same from the file's content; `path` is for messages.
+diag::Result<SampleFile> parse_samples(std::string_view content, const std::filesystem::path& path);
+
+inline constexpr int64_t kMostTokens = int64_t{1} << 27;  // in the chunks of all requests; each has an ITL
 
 }  // namespace sweep::sample

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <array>
 
+#include "orchestrator/schema/facts.h"
+
 namespace sweep::schema {
 
 int64_t Point::gpus() const {
   if (is_multi_node()) return (prefill ? prefill->gpus() : 0) + (decode ? decode->gpus() : 0);
   return tp.value_or(1) * pp.value_or(1) * pcp_size.value_or(1);
+}
+
+bool MatrixEntry::uses_no_gpu() const {
+  return is_embedded() && gpu_type_of_runner(runner.value) == nullptr;
 }
 
 const Integer& MatrixEntry::draft_tokens_of(const Point& point) const {

@@ -109,6 +109,8 @@ struct MatrixEntry {
 
   bool is_ready() const { return status.value_or(Status::kReady) == Status::kReady; }
   bool is_embedded() const { return framework.value == "embedded"; }
+  // The embedded engine on a runner without GPUs computes on the CPU, whatever the point says of TP.
+  bool uses_no_gpu() const;
   // What holds for a point: its own setting, else the entry's.
   const Integer& draft_tokens_of(const Point& point) const;
   const std::optional<Acceptance>& acceptance_of(const Point& point) const;

@@ -212,7 +212,7 @@ void RecipeComparison::compare_gpus(const BoundGroup& group) {
   const int64_t per_node = resources.gpus_per_node.value_or(kDefaultGpusPerNode);
   const bool known = role.gpus || role.nodes.value_or(0) != 0 || entry_.is_embedded();
   const int64_t theirs = role.gpus ? *role.gpus * workers : role.nodes.value_or(0) * per_node;
-  const int64_t ours = entry_.is_embedded() ? 0 : group.num_worker.value_or(1) * group.gpus_per_worker();
+  const int64_t ours = entry_.uses_no_gpu() ? 0 : group.num_worker.value_or(1) * group.gpus_per_worker();
   // Data-parallel replicas of one worker may be counted as workers: the GPUs are the same.
   const int64_t replicas = read_engine_flags(bound_->variant->recipe, group.role).dp.value_or(1);
   const bool as_replicas = known && ours == theirs && group.num_worker.value_or(1) == workers * replicas;

@@ -9,8 +9,11 @@ namespace sweep::schema {
 namespace {
 
 constexpr std::array<std::string_view, 1> kKind{"sweepctl-result"};
-constexpr std::array<std::string_view, 1> kLoads{"closed-loop"};
-constexpr std::array<std::string_view, 2> kLaunchers{"local", "external"};
+constexpr std::array<std::string_view, 2> kLoads{"closed-loop", "open-loop"};
+constexpr std::array<std::string_view, 2> kArrivals{"fixed", "poisson"};
+constexpr std::array<std::string_view, 2> kApis{"completions", "chat"};
+constexpr std::array<std::string_view, 3> kReadFrom{"counters", "log-windows", "since-start"};
+constexpr std::array<std::string_view, 3> kLaunchers{"local", "container", "external"};
 
 bool is_utc_time(std::string_view text) {
   constexpr std::string_view kLayout = "0000-00-00T00:00:00Z";
@@ -99,11 +102,17 @@ const ObjectShape& workload_shape() {
       {required<&W::isl>("isl", integer(1), "prompt tokens of a request"),
        required<&W::osl>("osl", integer(1), "output tokens of a request"),
        required<&W::concurrency>("concurrency", integer(1), "requests in flight"),
-       stated("load", choice(kLoads), "closed-loop: a request is sent when another has ended"),
+       stated("load", choice(kLoads),
+              "closed-loop: a request is sent when another has ended; open-loop: on a schedule, answered or not"),
+       unbound("request_rate", measured(0), "of an open loop: requests per second; null in closed loop"),
+       unbound("arrivals", choice(kArrivals).or_null(), "of an open loop: at equal intervals, or a Poisson process"),
+       unbound("api", choice(kApis), "completions: prompts are token ids; chat: text, counted by the server"),
+       unbound("template_tokens", count().or_null(), "of chat: tokens of each prompt that the server adds"),
        required<&W::requests>("requests", count(), "planned requests, without warm-up"),
        required<&W::measured_requests>("measured_requests", count(), "requests of the measured window"),
        required<&W::failed_requests>("failed_requests", count(), "those of them without a complete reply"),
        required<&W::warmup_requests>("warmup_requests", count(), "requests before the window"),
+       unbound("most_in_flight", count(), "measured requests at one time, as they were sent and ended"),
        required<&W::prompt_tokens>("prompt_tokens", count(), "prompt tokens of all measured requests"),
        required<&W::output_tokens>("output_tokens", count(), "output tokens of all measured requests"),
        stated("seed", number(0), "of the prompts, the engine and the gate; an integer below 2^64")}};
@@ -114,8 +123,10 @@ const ObjectShape& window_shape() {
   static const ObjectShape shape{
       "a decode window",
       "Verification steps between two reports of the engine.",
-      {required<&ResultWindow::steps>("steps", count(), "verification steps"),
-       required<&ResultWindow::accepted>("accepted", count(), "draft tokens accepted in them"),
+      {required<&ResultWindow::steps>("steps", count().or_null(),
+                                      "verification steps; null where the log does not say"),
+       required<&ResultWindow::accepted>("accepted", count().or_null(),
+                                         "draft tokens accepted in them; null where the log does not say"),
        required<&ResultWindow::acceptance_length>("acceptance_length", measured(1), "1 + accepted / steps")}};
   return shape;
 }
@@ -129,6 +140,7 @@ const ObjectShape& acceptance_of_result_shape() {
        required<&A::draft_tokens>("draft_tokens", count(), "draft tokens per verification step"),
        required<&A::requested>("requested", measured(1), "null where acceptance is measured without control"),
        required<&A::realised>("realised", measured(1), "null where the engine does not tell"),
+       unbound("read_from", choice(kReadFrom).or_null(), "what the realised length was taken from"),
        required<&A::tolerance>("tolerance", measured(0), "how far the two may differ"),
        required<&A::steps>("steps", count().or_null(), "verification steps"),
        required<&A::accepted>("accepted", count().or_null(), "draft tokens accepted in them"),
@@ -161,7 +173,9 @@ const ObjectShape& latency_shape() {
        required<&L::tpot>("tpot", object(distribution_shape()), "time per output token, a value a request"),
        required<&L::itl>("itl", object(distribution_shape()), "inter-token latency, a value a token"),
        required<&L::inter_chunk>("inter_chunk", object(distribution_shape()), "gap between verification steps"),
-       required<&L::e2el>("e2el", object(distribution_shape()), "end-to-end latency")}};
+       required<&L::e2el>("e2el", object(distribution_shape()), "end-to-end latency"),
+       unbound("send_delay", object(distribution_shape()),
+               "from when a request was due to when it was sent; part of TTFT and end-to-end latency")}};
   return shape;
 }
 

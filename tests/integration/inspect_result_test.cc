@@ -69,12 +69,13 @@ TEST_CASE("inspect result: a run's result follows from its records; what was cha
   }
   SECTION("counters of another run") {
     json measurement = checkout.json("measurement.json");
-    json& after = measurement["counters_after"];
-    REQUIRE(after.is_object());
-    after["accepted"] = after["accepted"].get<int64_t>() + 1000;
+    json& counted = measurement["counted"];
+    REQUIRE(counted.is_object());
+    counted["accepted"] = counted["accepted"].get<int64_t>() + 1000;
     write(checkout, "measurement.json", measurement);
     const json document = inspected(checkout, 5);
     CHECK(has_difference(document, "acceptance.realised"));
+    CHECK(has_difference(document, "counted.accepted"));  // against the engine's own pages
   }
   SECTION("a verdict that does not follow") {
     json edited = stated;
@@ -90,7 +91,7 @@ TEST_CASE("inspect result: a run's result follows from its records; what was cha
     CHECK(document["diagnostics"][0]["severity"] == "note");
   }
   SECTION("documents of another shape") {
-    write(checkout, "measurement.json", {{"window", 7}, {"windows", "x"}, {"counters_before", {1}}, {"telemetry", 3}});
+    write(checkout, "measurement.json", {{"window", 7}, {"log", "x"}, {"counted", {1}}, {"telemetry", 3}});
     const Ran other = checkout.sweepctl({"inspect", "result", checkout.out().string()});
     INFO(other.output);
     CHECK((other.code == 0 || other.code == 5 || other.code == 1));

@@ -40,6 +40,7 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   CHECK(result["workload"]["isl"] == kSmallIsl);
   CHECK(result["workload"]["osl"] == kSmallOsl);
   CHECK(result["workload"]["measured_requests"] == kSmallRequests);
+  CHECK(result["workload"]["most_in_flight"] == 1);
   CHECK(result["workload"]["output_tokens"] == kSmallOsl * kSmallRequests);
   CHECK(result["acceptance"]["requested"] == 5.7);
   CHECK(std::abs(result["acceptance"]["realised"].get<double>() - 5.7) <=
@@ -205,7 +206,7 @@ TEST_CASE("run: a server that answers wrongly is measured and judged invalid, wi
                           Case{Fault::kPromptShort, "judge/lengths", "255 prompt tokens (asked 256)"},
                           Case{Fault::kMiscount, "judge/lengths", "output tokens by usage"},
                           Case{Fault::kStopReason, "judge/lengths", "finish reason \"stop\""},
-                          Case{Fault::kCached, "judge/prefix-cache", "prompt tokens came from a prefix cache"},
+                          Case{Fault::kCached, "judge/prefix-cache", "prompt tokens from a prefix cache: 512 by usage"},
                           Case{Fault::kAcceptanceOff, "judge/acceptance", "asked 5.7"});
   const FaultEngine server({.fault = c.fault, .model = "sweepctl/embedded-mla-8h"});
   const SmallCheckout checkout;
@@ -233,8 +234,8 @@ TEST_CASE("run: a server that breaks off leaves no result, and says how") {
     Fault fault;
     const char* text;
   };
-  const Case c = GENERATE(Case{Fault::kReset, "broken-off"}, Case{Fault::kHang, "broken-off"},
-                          Case{Fault::kDieMidway, "broken-off"});
+  const Case c = GENERATE(Case{Fault::kReset, "[engine/probe-failed]"}, Case{Fault::kHang, "[engine/probe-failed]"},
+                          Case{Fault::kDieMidway, "[run/broken-off]"});
   const FaultEngine server({.fault = c.fault, .model = "sweepctl/embedded-mla-8h"});
   const SmallCheckout checkout;
   const Ran ran = checkout.run({"--engine-url", server.url(), "--request-timeout", "2"});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "orchestrator/base/file.h"
@@ -57,7 +58,13 @@ void SmallCheckout::append(const std::string& file, const std::string& text) con
 
 exec::CommandSpec SmallCheckout::command(std::vector<std::string> arguments) const {
   std::vector<std::string> argv = {SWEEPCTL_PROGRAMS "/sweepctl"};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  // The same on hosts with GPUs.
+  const auto is_embedded = [](const std::string& argument) { return argument.starts_with("embedded-"); };
+  if (arguments.front() == "run" && std::any_of(arguments.begin(), arguments.end(), is_embedded))
+    argv.insert(argv.end(), {"run", "--device", "cpu"});
+  else
+    argv.push_back(arguments.front());
+  argv.insert(argv.end(), arguments.begin() + 1, arguments.end());
   argv.insert(argv.end(), {"--root", root().string()});
   return {.argv = std::move(argv),
           .environment = {{"SWEEPCTL_CACHE", SWEEPCTL_TEST_CACHE},
@@ -103,6 +110,23 @@ fs::path SmallCheckout::copy_of_model() const {
   const exec::CommandSpec make{.argv = {SWEEPCTL_PROGRAMS "/sweepctl-embedded", "make-model", model.string()}};
   REQUIRE(exec::run(make, 1min, {}).value().ok());
   return model;
+}
+
+std::string SmallCheckout::use_model_with_words(const std::string& beginning) const {
+  const fs::path model = copy_of_model();
+  std::string vocabulary;
+  for (char a = 'a'; a <= 'z'; ++a)
+    for (char b = 'a'; b <= 'z'; ++b)
+      vocabulary +=
+          fmt::format("{0}\"{1}{2}{3}\": 1, \"\u0120{1}{2}{3}\": 2", vocabulary.empty() ? "" : ", ", beginning, a, b);
+  write(model / "tokenizer.json", R"({"model": {"type": "BPE", "vocab": {)" + vocabulary + "}}}");
+  const std::string matrix = read(root() / "matrix/embedded.yaml");
+  const Ran pinned = sweepctl({"weights", "pin", "--from-dir", model.string(), "--model", "sweepctl/embedded-mla-8h",
+                               "--revision", matrix.substr(matrix.find("revision: \"") + 11, 40), "--output",
+                               (root() / "matrix/models/embedded-mla-8h.json").string()});
+  INFO(pinned.output);
+  REQUIRE(pinned.code == 0);
+  return model.string();
 }
 
 bool wait_for_file(const fs::path& file, exec::Process& process) {

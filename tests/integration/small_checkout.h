@@ -47,6 +47,10 @@ class SmallCheckout {
   // A private copy of the generated model.
   std::filesystem::path copy_of_model() const;
 
+  // A copy of the model whose tokenizer has words that are one token each, all beginning with `beginning` (small
+  // letters), pinned as the entry's. Returns its folder, for --weights.
+  std::string use_model_with_words(const std::string& beginning) const;
+
  private:
   base::TempDir folder_;
 };

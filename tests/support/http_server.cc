@@ -174,12 +174,16 @@ WireMaker plain_wires() {
   return [](int socket) { return std::make_unique<PlainWire>(socket); };
 }
 
-HttpServer::HttpServer(Script script, WireMaker wires) : script_(std::move(script)), wires_(std::move(wires)) {
+HttpServer::HttpServer(Script script, WireMaker wires, int port)
+    : script_(std::move(script)), wires_(std::move(wires)) {
   listener_ = base::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   SWEEPCTL_CHECK(listener_.is_open());
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const int yes = 1;  // connections of a former server that linger do not stand in the way
+  ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   socklen_t size = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   constexpr int kBacklog = 4096;

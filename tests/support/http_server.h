@@ -75,8 +75,8 @@ class HttpServer {
  public:
   using Script = std::function<void(const HttpRequest&, Reply&)>;
 
-  // Listens at once on a free port.
-  explicit HttpServer(Script script, WireMaker wires = plain_wires());
+  // Listens at once: on this port of the loopback interface, which must be free, or on a free one.
+  explicit HttpServer(Script script, WireMaker wires = plain_wires(), int port = 0);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer();  // breaks off what is still being answered

@@ -13,45 +13,52 @@
 #include <stdint.h>
 #include <string.h>
 
+/* In CUDA sources the writers are there for both sides, so that a device's records have the same bytes. */
+#if defined(__CUDACC__)
+#define FLASHMLA_RECORDS_INLINE static inline __host__ __device__
+#else
+#define FLASHMLA_RECORDS_INLINE static inline
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Bytes of one page; pages may lie further apart (page_stride_bytes). */
-static inline int64_t flashmla_v4_page_bytes(int32_t page_size) {
+FLASHMLA_RECORDS_INLINE int64_t flashmla_v4_page_bytes(int32_t page_size) {
   return (int64_t)page_size * 584;
 }
-static inline int64_t flashmla_v32_page_bytes(int32_t page_size) {
+FLASHMLA_RECORDS_INLINE int64_t flashmla_v32_page_bytes(int32_t page_size) {
   return (int64_t)page_size * 656;
 }
-static inline int64_t flashmla_v41_page_bytes(int32_t page_size) {
+FLASHMLA_RECORDS_INLINE int64_t flashmla_v41_page_bytes(int32_t page_size) {
   return (int64_t)page_size * 528;
 }
-static inline int64_t flashmla_v41_fp4_page_bytes(int32_t page_size) {
+FLASHMLA_RECORDS_INLINE int64_t flashmla_v41_fp4_page_bytes(int32_t page_size) {
   return (int64_t)page_size * 288;
 }
 
-static inline uint32_t flashmla_float_bits(float value) {
+FLASHMLA_RECORDS_INLINE uint32_t flashmla_float_bits(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
-static inline float flashmla_bits_float(uint32_t bits) {
+FLASHMLA_RECORDS_INLINE float flashmla_bits_float(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
 /* To nearest even. */
-static inline uint16_t flashmla_to_bf16(float value) {
+FLASHMLA_RECORDS_INLINE uint16_t flashmla_to_bf16(float value) {
   const uint32_t bits = flashmla_float_bits(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return (uint16_t)((bits >> 16) | 0x40U);
   return (uint16_t)((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
 /* To nearest even; beyond the largest value, 448, it saturates. */
-static inline uint8_t flashmla_to_e4m3(float value) {
+FLASHMLA_RECORDS_INLINE uint8_t flashmla_to_e4m3(float value) {
   const uint32_t bits = flashmla_float_bits(value);
   const uint32_t magnitude = bits & 0x7fffffffU;
   const uint32_t sign = (bits >> 24) & 0x80U;
@@ -66,7 +73,7 @@ static inline uint8_t flashmla_to_e4m3(float value) {
 }
 
 /* Exponent of upstream's scale rule, for a group's largest magnitude. */
-static inline int32_t flashmla_scale_exponent(float absmax) {
+FLASHMLA_RECORDS_INLINE int32_t flashmla_scale_exponent(float absmax) {
   float scale = absmax / 448.0f;
   if (!(scale > 1e-4f)) scale = 1e-4f;
   const uint32_t bits = flashmla_float_bits(scale);
@@ -75,7 +82,7 @@ static inline int32_t flashmla_scale_exponent(float absmax) {
 }
 
 /* NaN does not count. */
-static inline float flashmla_absmax(const float* values, int32_t count) {
+FLASHMLA_RECORDS_INLINE float flashmla_absmax(const float* values, int32_t count) {
   float absmax = 0.0f;
   for (int32_t i = 0; i < count; ++i) {
     const float magnitude = flashmla_bits_float(flashmla_float_bits(values[i]) & 0x7fffffffU);
@@ -84,19 +91,19 @@ static inline float flashmla_absmax(const float* values, int32_t count) {
   return absmax;
 }
 
-static inline float flashmla_power_of_two(int32_t exponent) { /* -126 <= exponent <= 127 */
+FLASHMLA_RECORDS_INLINE float flashmla_power_of_two(int32_t exponent) { /* -126 <= exponent <= 127 */
   return flashmla_bits_float((uint32_t)(exponent + 127) << 23);
 }
 
 /* Writes `count` E4M3 values of one group; returns the exponent of their scale. */
-static inline int32_t flashmla_write_e4m3_group(const float* values, int32_t count, uint8_t* data) {
+FLASHMLA_RECORDS_INLINE int32_t flashmla_write_e4m3_group(const float* values, int32_t count, uint8_t* data) {
   const int32_t exponent = flashmla_scale_exponent(flashmla_absmax(values, count));
   const float inverse = flashmla_power_of_two(-exponent);
   for (int32_t i = 0; i < count; ++i) data[i] = flashmla_to_e4m3(values[i] * inverse);
   return exponent;
 }
 
-static inline void flashmla_write_bf16(const float* values, int32_t count, uint8_t* data) {
+FLASHMLA_RECORDS_INLINE void flashmla_write_bf16(const float* values, int32_t count, uint8_t* data) {
   for (int32_t i = 0; i < count; ++i) {
     const uint16_t bits = flashmla_to_bf16(values[i]);
     memcpy(data + 2 * i, &bits, sizeof bits);
@@ -104,8 +111,8 @@ static inline void flashmla_write_bf16(const float* values, int32_t count, uint8
 }
 
 /* V4_584: 448 values without and 64 with rotary position. */
-static inline void flashmla_v4_write(uint8_t* page, int32_t page_size, int32_t offset, const float* nope,
-                                     const float* rope) {
+FLASHMLA_RECORDS_INLINE void flashmla_v4_write(uint8_t* page, int32_t page_size, int32_t offset, const float* nope,
+                                               const float* rope) {
   uint8_t* data = page + (int64_t)offset * 576;
   uint8_t* scales = page + (int64_t)page_size * 576 + (int64_t)offset * 8;
   for (int32_t group = 0; group < 7; ++group) {
@@ -117,8 +124,8 @@ static inline void flashmla_v4_write(uint8_t* page, int32_t page_size, int32_t o
 }
 
 /* V32_656: 512 values without and 64 with rotary position. */
-static inline void flashmla_v32_write(uint8_t* page, int32_t page_size, int32_t offset, const float* nope,
-                                      const float* rope) {
+FLASHMLA_RECORDS_INLINE void flashmla_v32_write(uint8_t* page, int32_t page_size, int32_t offset, const float* nope,
+                                                const float* rope) {
   (void)page_size;
   uint8_t* data = page + (int64_t)offset * 656;
   for (int32_t group = 0; group < 4; ++group) {
@@ -130,7 +137,7 @@ static inline void flashmla_v32_write(uint8_t* page, int32_t page_size, int32_t 
 }
 
 /* V41_528: 512 values, rotary ones included. */
-static inline void flashmla_v41_write(uint8_t* page, int32_t page_size, int32_t offset, const float* values) {
+FLASHMLA_RECORDS_INLINE void flashmla_v41_write(uint8_t* page, int32_t page_size, int32_t offset, const float* values) {
   uint8_t* data = page + (int64_t)offset * 512;
   uint8_t* scales = page + (int64_t)page_size * 512 + (int64_t)offset * 16;
   for (int32_t group = 0; group < 16; ++group) {
@@ -140,7 +147,7 @@ static inline void flashmla_v41_write(uint8_t* page, int32_t page_size, int32_t 
 }
 
 /* To nearest even; beyond the largest value, 6, it saturates. E2M1 has no NaN: it becomes 0. */
-static inline uint8_t flashmla_to_e2m1(float value) {
+FLASHMLA_RECORDS_INLINE uint8_t flashmla_to_e2m1(float value) {
   const uint32_t bits = flashmla_float_bits(value);
   const float magnitude = flashmla_bits_float(bits & 0x7fffffffU);
   uint32_t code = 0;
@@ -154,14 +161,15 @@ static inline uint8_t flashmla_to_e2m1(float value) {
   return (uint8_t)(((bits >> 28) & 8U) | code);
 }
 
-static inline float flashmla_e4m3_value(uint8_t code) { /* finite, not negative */
+FLASHMLA_RECORDS_INLINE float flashmla_e4m3_value(uint8_t code) { /* finite, not negative */
   const uint32_t exponent = code >> 3;
   if (exponent == 0) return (float)code * 0.001953125f; /* 2^-9 */
   return flashmla_bits_float(((exponent + 120U) << 23) | ((uint32_t)(code & 7U) << 20));
 }
 
 /* V41_FP4_288: 512 values. The scale of a group is absmax / 6 as E4M3, to nearest even, at least its smallest 2^-9. */
-static inline void flashmla_v41_fp4_write(uint8_t* page, int32_t page_size, int32_t offset, const float* values) {
+FLASHMLA_RECORDS_INLINE void flashmla_v41_fp4_write(uint8_t* page, int32_t page_size, int32_t offset,
+                                                    const float* values) {
   uint8_t* data = page + (int64_t)offset * 256;
   uint8_t* scales = page + (int64_t)page_size * 256 + (int64_t)offset * 32;
   for (int32_t group = 0; group < 32; ++group) {

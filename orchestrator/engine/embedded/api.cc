@@ -7,7 +7,7 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/engine/embedded/completion_response.h"
-#include "orchestrator/engine/embedded/simd.h"
+#include "orchestrator/engine/embedded/cpu/simd.h"
 
 namespace sweep::engine::embedded {
 
@@ -18,6 +18,28 @@ using nlohmann::ordered_json;
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
+
+// Null where device time is not measured.
+ordered_json steps_json(const StepTimes& times) {
+  constexpr double kMicro = 1e6;
+  const auto mean = [](double seconds, int64_t count) {
+    return count > 0 ? ordered_json(seconds * kMicro / static_cast<double>(count)) : ordered_json();
+  };
+  ordered_json json;
+  json["verify_steps"] = times.verify_steps;
+  json["verify_step_us"] = mean(times.verify_s, times.verify_steps);
+  json["draft_step_us"] = mean(times.draft_s, times.draft_steps);
+  json["profiled_steps"] = times.profiled_steps;
+  json["profiled_step_us"] = mean(times.profiled_s, times.profiled_steps);
+  for (size_t i = 0; i < kStepParts; ++i) {
+    json["parts_us"][std::string(kStepPartNames[i])] = mean(times.part_s[i], times.profiled_steps);
+  }
+  json["attention_share"] = times.profiled_steps > 0 ? ordered_json(times.attention_share()) : ordered_json();
+  json["scope"] =
+      "one forward pass over the drafts and the token before them, from the copy of its input to that of its "
+      "logits; this model's layers and vocabulary";
+  return json;
+}
 
 int64_t now_s() {
   return base::unix_ns() / 1'000'000'000;
@@ -37,7 +59,7 @@ std::optional<TokenEvent> next_event(TokenStream& stream, const Connection& conn
 
 }  // namespace
 
-Api::Api(Engine& engine, const Model& model, const KernelLibrary& kernels, std::string model_name)
+Api::Api(Engine& engine, const Checkpoint& model, const KernelLibrary& kernels, std::string model_name)
     : engine_(engine), model_(model), kernels_(kernels), model_name_(std::move(model_name)), started_s_(now_s()) {}
 
 void Api::answer(const HttpRequest& request, ResponseWriter& writer) {
@@ -150,7 +172,7 @@ std::string Api::server_info_text() const {
   json["kernels"] = {{"path", kernels_.path()},   {"sha256", kernels_.sha256()}, {"abi_version", build.abi_version},
                      {"arch", build.arch},        {"variant", build.variant},    {"isa", build.isa},
                      {"compiler", build.compiler}};
-  json["kv_layout"] = "v4_584";
+  json["kv_layout"] = model_.config.kv_layout;
   json["kv_block_size"] = model_.config.kv_block_size;
   json["kv_blocks"] = engine_.kv_blocks();
   json["acceptance"] = {{"source", options.acceptance_length != 0 ? "explicit" : "measured"}};
@@ -160,7 +182,12 @@ std::string Api::server_info_text() const {
   json["max_model_len"] = options.max_model_len;
   json["seed"] = options.seed;
   json["threads"] = options.threads;
-  json["isa"] = simd().name;
+  json["isa"] = cpu::simd().name;
+  const Decoder& decoder = engine_.decoder();
+  json["device"] = {{"name", decoder.device_name()}, {"tp", decoder.tensor_parallel()}};
+  json["layers"] = model_.config.num_hidden_layers;
+  json["heads"] = model_.config.num_attention_heads;
+  json["steps"] = steps_json(engine_.metrics().device);
   return json.dump();
 }
 

@@ -5,16 +5,18 @@
 #include <string>
 #include <string_view>
 
+#include "orchestrator/engine/embedded/checkpoint.h"
 #include "orchestrator/engine/embedded/completion_request.h"
 #include "orchestrator/engine/embedded/engine.h"
 #include "orchestrator/engine/embedded/http_server.h"
+#include "orchestrator/engine/embedded/kernel_library.h"
 
 namespace sweep::engine::embedded {
 
 class Api {
  public:
   // The references must outlive the API.
-  Api(Engine& engine, const Model& model, const KernelLibrary& kernels, std::string model_name);
+  Api(Engine& engine, const Checkpoint& model, const KernelLibrary& kernels, std::string model_name);
 
   // Thread-safe; never throws.
   void answer(const HttpRequest& request, ResponseWriter& writer);
@@ -30,7 +32,7 @@ class Api {
   std::string server_info_text() const;
 
   Engine& engine_;
-  const Model& model_;
+  const Checkpoint& model_;
   const KernelLibrary& kernels_;
   std::string model_name_;
   int64_t started_s_;

@@ -71,15 +71,20 @@ std::string options_problem(const EngineOptions& options, const ModelConfig& con
   return {};
 }
 
-Engine::Engine(const Model& model, KernelLibrary& kernels, const EngineOptions& options, EventLog& log)
-    : model_(model),
+int64_t cache_blocks(const EngineOptions& options, const ModelConfig& config) {
+  return options.kv_blocks != 0 ? options.kv_blocks : options.max_num_seqs * blocks_per_request(options, config);
+}
+
+int64_t positions_needed(const EngineOptions& options) {
+  return options.max_model_len + FLASHMLA_MAX_QUERY_TOKENS;
+}
+
+Engine::Engine(const ModelConfig& config, Decoder& decoder, const EngineOptions& options, EventLog& log)
+    : config_(config),
+      decoder_(decoder),
       options_(options),
       log_(log),
-      workers_(options.threads),
-      cache_(model.config, options.kv_blocks != 0 ? options.kv_blocks
-                                                  : options.max_num_seqs * blocks_per_request(options, model.config)),
-      decoder_(model_, kernels, workers_, cache_, options.max_model_len + FLASHMLA_MAX_QUERY_TOKENS),
-      drafter_(model_, workers_),
+      blocks_(cache_blocks(options, config), config.kv_block_size),
       thread_([this](const std::stop_token& stop) { loop(stop); }) {}
 
 Engine::~Engine() = default;
@@ -121,8 +126,8 @@ void Engine::admit() {
     Request& request = *waiting_.front();
     const int64_t tokens = static_cast<int64_t>(request.parameters.prompt.size()) + request.parameters.max_tokens +
                            options_.num_draft_tokens;
-    request.sequence = decoder_.make_sequence();
-    if (!cache_.allocate(cache_.blocks_for(tokens), request.sequence.blocks)) return;
+    if (!blocks_.allocate(blocks_.blocks_for(tokens), request.sequence.blocks)) return;
+    request.sequence.memory = decoder_.make_memory();
     log_.write({{"event", "request_start"},
                 {"id", request.id},
                 {"prompt_tokens", request.parameters.prompt.size()},
@@ -147,7 +152,8 @@ void Engine::drop_cancelled() {
 
 void Engine::retire(Request& request, FinishReason reason, bool aborted) {
   request.retired = true;
-  cache_.release(request.sequence.blocks);
+  blocks_.release(request.sequence.blocks);
+  request.sequence.memory.reset();
   metrics_.update([&](MetricValues& values) {
     if (aborted) {
       ++values.finished_abort;
@@ -179,7 +185,7 @@ void Engine::publish_load() {
     incoming = static_cast<int64_t>(incoming_.size());
   }
   const auto running = std::count_if(active_.begin(), active_.end(), [](const auto& r) { return !r->retired; });
-  const double used = 1.0 - static_cast<double>(cache_.free_blocks()) / static_cast<double>(cache_.num_blocks());
+  const double used = 1.0 - static_cast<double>(blocks_.free_blocks()) / static_cast<double>(blocks_.num_blocks());
   metrics_.update([&](MetricValues& values) {
     values.running = running;
     values.waiting = incoming + static_cast<int64_t>(waiting_.size());

@@ -12,11 +12,12 @@
 
 #include "orchestrator/base/rng.h"
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/engine/embedded/block_pool.h"
 #include "orchestrator/engine/embedded/decoder.h"
-#include "orchestrator/engine/embedded/draft_head.h"
 #include "orchestrator/engine/embedded/engine_metrics.h"
 #include "orchestrator/engine/embedded/event_log.h"
 #include "orchestrator/engine/embedded/generation.h"
+#include "orchestrator/engine/embedded/model_config.h"
 #include "orchestrator/engine/embedded/sampling.h"
 
 namespace sweep::engine::embedded {
@@ -27,18 +28,23 @@ struct EngineOptions {
   int64_t max_num_seqs = 16;     // requests in one batch
   int64_t max_model_len = 8704;  // prompt and generated tokens of one request
   int64_t kv_blocks = 0;         // 0: enough for max_num_seqs requests of max_model_len
-  int64_t prefill_tokens = 512;  // most prompt tokens between two decode steps
+  int64_t prefill_tokens = 512;  // most prompt tokens between two decode steps; 0 (serve() only): as suits the device
   int threads = 1;
   uint64_t seed = 0;
 };
+
+// What a decoder must hold for these options: blocks of the KV cache, and positions of a sequence with what is run
+// ahead.
+int64_t cache_blocks(const EngineOptions& options, const ModelConfig& config);
+int64_t positions_needed(const EngineOptions& options);
 
 // Why these options do not fit the model; empty if they do.
 std::string options_problem(const EngineOptions& options, const ModelConfig& config);
 
 class Engine {
  public:
-  // `options` must fit the model. The references must outlive the engine.
-  Engine(const Model& model, KernelLibrary& kernels, const EngineOptions& options, EventLog& log);
+  // `options` must fit the model, and `decoder` must hold what they need. The references must outlive the engine.
+  Engine(const ModelConfig& config, Decoder& decoder, const EngineOptions& options, EventLog& log);
   // Stops after the step under way; streams of unfinished requests get no further event.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -49,7 +55,8 @@ class Engine {
 
   MetricValues metrics() const { return metrics_.read(); }
   const EngineOptions& options() const { return options_; }
-  int64_t kv_blocks() const { return cache_.num_blocks(); }
+  int64_t kv_blocks() const { return blocks_.num_blocks(); }
+  const Decoder& decoder() const { return decoder_; }
 
  private:
   struct Request;
@@ -65,9 +72,9 @@ class Engine {
 
   void prefill();
   void decode();
-  std::vector<int32_t> draft(Step& step);
-  std::vector<std::vector<int32_t>> verify(Step& step, std::span<const int32_t> drafts);
-  Verdict judge(Step& step, size_t index, std::span<const int32_t> drafts);
+  diag::Result<diag::Done> draft(Step& step);
+  diag::Result<std::vector<std::vector<int32_t>>> verify(Step& step);
+  Verdict judge(Step& step, size_t index);
   std::span<float> masked_logits(const Request& request, int64_t ahead, float* logits) const;
   int32_t first_token(Request& request, std::span<float> logits) const;
   void commit(Request& request, std::span<const int32_t> tokens);
@@ -75,13 +82,11 @@ class Engine {
   void count_step(int64_t accepted);
   void log_window(int64_t begin_ns, int64_t steps);
 
-  const Model& model_;
+  const ModelConfig& config_;
+  Decoder& decoder_;
   EngineOptions options_;
   EventLog& log_;
-  WorkerPool workers_;
-  KvCache cache_;
-  Decoder decoder_;
-  DraftHead drafter_;
+  BlockPool blocks_;
   EngineMetrics metrics_;
 
   std::mutex mutex_;
@@ -97,6 +102,7 @@ class Engine {
     int64_t begin_ns = 0;
     int64_t steps = 0;
     int64_t accepted = 0;
+    StepTimes device;  // at its beginning
   } window_;
 
   std::jthread thread_;  // last: it uses everything above

@@ -41,6 +41,12 @@ class MetricWriter {
     value(number);
   }
 
+  void summary(std::string_view name, std::string_view help, double sum, int64_t count) {
+    begin(name, "summary", help);
+    text_ +=
+        fmt::format("embedded:{}_sum{{{}}} {}\nembedded:{}_count{{{}}} {}\n", name, label_, sum, name, label_, count);
+  }
+
   std::string take() { return std::move(text_); }
 
  private:
@@ -73,6 +79,12 @@ std::string metrics_text(const MetricValues& values, int64_t num_draft_tokens, c
   writer.single("num_requests_running", "gauge", "Requests in the batch.", values.running);
   writer.single("num_requests_waiting", "gauge", "Requests that wait for a place or for cache blocks.", values.waiting);
   writer.single("kv_cache_usage_perc", "gauge", "Share of the KV cache in use, 0 to 1.", values.kv_usage);
+  if (const StepTimes& device = values.device; device.verify_steps > 0) {
+    writer.summary("verify_step_seconds", "Device time of verification steps.", device.verify_s, device.verify_steps);
+    writer.summary("draft_step_seconds", "Device time of drafting.", device.draft_s, device.draft_steps);
+    writer.single("attention_share", "gauge", "Share of the attention kernels in a verification step.",
+                  device.attention_share());
+  }
   return writer.take();
 }
 

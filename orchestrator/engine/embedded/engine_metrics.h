@@ -7,6 +7,7 @@
 #include <string>
 
 #include "flashmla/flashmla.h"
+#include "orchestrator/engine/embedded/step_times.h"
 
 namespace sweep::engine::embedded {
 
@@ -24,6 +25,7 @@ struct MetricValues {
   int64_t running = 0;
   int64_t waiting = 0;
   double kv_usage = 0;  // share of the cache's blocks in use, 0 to 1
+  StepTimes device;     // of all steps so far
 };
 
 // Thread-safe.

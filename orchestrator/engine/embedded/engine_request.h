@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "orchestrator/engine/embedded/engine.h"
@@ -22,17 +23,20 @@ struct Engine::Request {
   std::vector<int32_t> tokens;  // prompt and committed ones
   int64_t prompt_run = 0;       // prompt tokens whose records are in the cache
   int64_t generated = 0;
-  std::vector<float> features;  // of the newest token that the target has run and that is committed
   base::SplitMix64 sample_random;
   base::SplitMix64 accept_random;
-  std::vector<std::vector<double>> proposals;  // of the step under way: distributions the drafts were sampled from
   bool retired = false;
 };
 
 // One decode step.
 struct Engine::Step {
+  std::span<const int32_t> drafts_of(size_t index) const {
+    return std::span(drafts.tokens).subspan(index * static_cast<size_t>(count), static_cast<size_t>(count));
+  }
+
   std::vector<Request*> requests;
-  int64_t drafts = 0;                // per request
+  int64_t count = 0;  // drafts per request
+  Drafts drafts;
   std::vector<int64_t> first_rows;   // per request: row of its first query token
   std::vector<int64_t> accepted;     // per request, explicit acceptance only
   std::vector<size_t> first_logits;  // per request: its first row in logits_

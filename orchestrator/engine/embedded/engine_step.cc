@@ -11,15 +11,14 @@ namespace sweep::engine::embedded {
 namespace {
 
 constexpr int64_t kWindowSteps = 40;
-constexpr float kImpossible = -1e30F;  // a logit no token is chosen with; finite, so that differences stay numbers
 
 }  // namespace
 
 // Logits for the token `ahead` places after the newest committed one, with the end token out of reach where it may not
 // be generated yet.
 std::span<float> Engine::masked_logits(const Request& request, int64_t ahead, float* logits) const {
-  if (request.generated + ahead < request.parameters.min_tokens) logits[model_.config.eos_token_id] = kImpossible;
-  return {logits, static_cast<size_t>(model_.config.vocab_size)};
+  if (request.generated + ahead < request.parameters.min_tokens) logits[config_.eos_token_id] = kImpossibleLogit;
+  return {logits, static_cast<size_t>(config_.vocab_size)};
 }
 
 int32_t Engine::first_token(Request& request, std::span<float> logits) const {
@@ -42,7 +41,8 @@ void Engine::prefill() {
     budget -= count;
   }
   if (segments.empty()) return;
-  if (auto done = decoder_.forward(segments, FLASHMLA_MAX_QUERY_TOKENS); !done) return fail(requests, done.error());
+  if (auto done = decoder_.forward(segments, FLASHMLA_MAX_QUERY_TOKENS, Pass::kPrompt); !done)
+    return fail(requests, done.error());
   for (size_t i = 0; i < requests.size(); ++i) {
     Request& request = *requests[i];
     const auto count = static_cast<int64_t>(segments[i].tokens.size());
@@ -50,9 +50,8 @@ void Engine::prefill() {
     metrics_.update([&](MetricValues& values) { values.prompt_tokens += count; });
     if (request.prompt_run < request.prompt_size()) continue;
     const int64_t row = decoder_.row_of(i, count - 1);
-    const auto features = decoder_.features(row);
-    request.features.assign(features.begin(), features.end());
-    decoder_.logits({&row, 1}, logits_);
+    if (auto kept = decoder_.remember(request.sequence, row); !kept) return fail({&request}, kept.error());
+    if (auto done = decoder_.logits({&row, 1}, logits_); !done) return fail({&request}, done.error());
     const int32_t token = first_token(request, masked_logits(request, 0, logits_.data()));
     commit(request, {&token, 1});
   }
@@ -60,57 +59,63 @@ void Engine::prefill() {
 
 void Engine::decode() {
   Step step;
-  step.drafts = options_.num_draft_tokens;
+  step.count = options_.num_draft_tokens;
   for (const auto& request : active_) {
     if (request->is_decoding()) step.requests.push_back(request.get());
   }
   if (step.requests.empty()) return;
   const int64_t begin_ns = base::unix_ns();
-  const std::vector<int32_t> drafts = draft(step);
+  if (window_.steps == 0) window_.device = decoder_.step_times();
+  if (auto drafted = draft(step); !drafted) return fail(step.requests, drafted.error());
 
-  const int64_t query_tokens = step.drafts + 1;
+  const auto query_tokens = static_cast<size_t>(step.count) + 1;
   std::vector<int32_t> queries;
   for (size_t i = 0; i < step.requests.size(); ++i) {
     queries.push_back(step.requests[i]->tokens.back());
-    const auto own = drafts.begin() + static_cast<int64_t>(i) * step.drafts;
-    queries.insert(queries.end(), own, own + step.drafts);
+    const auto own = step.drafts_of(i);
+    queries.insert(queries.end(), own.begin(), own.end());
   }
   std::vector<Segment> segments;
   for (size_t i = 0; i < step.requests.size(); ++i) {
     Request& request = *step.requests[i];
     segments.push_back({&request.sequence, static_cast<int64_t>(request.tokens.size()) - 1,
-                        std::span<const int32_t>(queries).subspan(i * static_cast<size_t>(query_tokens),
-                                                                  static_cast<size_t>(query_tokens))});
+                        std::span<const int32_t>(queries).subspan(i * query_tokens, query_tokens)});
   }
-  if (auto done = decoder_.forward(segments, static_cast<int32_t>(query_tokens)); !done) {
+  if (auto done = decoder_.forward(segments, static_cast<int32_t>(query_tokens), Pass::kVerify); !done) {
     return fail(step.requests, done.error());
   }
   for (size_t i = 0; i < step.requests.size(); ++i) step.first_rows.push_back(decoder_.row_of(i, 0));
-  const auto committed = verify(step, drafts);
+  const auto committed = verify(step);
+  metrics_.update([&](MetricValues& values) { values.device = decoder_.step_times(); });
+  if (!committed) return fail(step.requests, committed.error());
   // Before anything is sent: a client that has its last token finds its steps in the log.
-  if (step.drafts > 0) log_window(begin_ns, static_cast<int64_t>(step.requests.size()));
-  for (size_t i = 0; i < step.requests.size(); ++i) commit(*step.requests[i], committed[i]);
+  if (step.count > 0) log_window(begin_ns, static_cast<int64_t>(step.requests.size()));
+  for (size_t i = 0; i < step.requests.size(); ++i) commit(*step.requests[i], (*committed)[i]);
 }
 
-std::vector<int32_t> Engine::draft(Step& step) {
-  if (step.drafts == 0) return {};
-  std::vector<DraftHead::Context> contexts;
+diag::Result<diag::Done> Engine::draft(Step& step) {
+  if (step.count == 0) return diag::Done{};
+  std::vector<DraftRequest> wanted;
   for (Request* request : step.requests) {
-    contexts.push_back({request->features, request->tokens.back()});
-    request->proposals.clear();
+    const GenerationParameters& parameters = request->parameters;
+    auto& draft = wanted.emplace_back(DraftRequest{.sequence = &request->sequence,
+                                                   .last_token = request->tokens.back(),
+                                                   .masked = parameters.min_tokens - request->generated,
+                                                   .temperature = parameters.temperature,
+                                                   .uniforms = {}});
+    for (int64_t i = 0; draft.temperature > 0 && i < step.count; ++i) {
+      draft.uniforms.push_back(request->sample_random.uniform());
+    }
   }
-  return drafter_.propose(contexts, step.drafts, [&](size_t index, int64_t position, std::span<float> logits) {
-    Request& request = *step.requests[index];
-    const auto masked = masked_logits(request, position, logits.data());
-    if (request.parameters.temperature == 0) return greedy_token(masked);
-    request.proposals.push_back(softmax(masked, request.parameters.temperature));
-    return sample_token(request.proposals.back(), request.sample_random.uniform());
-  });
+  auto drafts = decoder_.draft(wanted, step.count);
+  if (!drafts) return diag::fail(drafts.error());
+  step.drafts = std::move(drafts).value();
+  return diag::Done{};
 }
 
 // The tokens to commit, per request. Computes logits only where a token is chosen: with explicit acceptance that is one
 // row per request.
-std::vector<std::vector<int32_t>> Engine::verify(Step& step, std::span<const int32_t> drafts) {
+diag::Result<std::vector<std::vector<int32_t>>> Engine::verify(Step& step) {
   const bool is_explicit = options_.acceptance_length != 0;
   std::vector<int64_t> rows;
   for (size_t i = 0; i < step.requests.size(); ++i) {
@@ -120,25 +125,27 @@ std::vector<std::vector<int32_t>> Engine::verify(Step& step, std::span<const int
       step.accepted.push_back(schedule.next(step.requests[i]->accept_random));
       rows.push_back(step.first_rows[i] + step.accepted.back());
     } else {
-      for (int64_t k = 0; k <= step.drafts; ++k) rows.push_back(step.first_rows[i] + k);
+      for (int64_t k = 0; k <= step.count; ++k) rows.push_back(step.first_rows[i] + k);
     }
   }
-  decoder_.logits(rows, logits_);
+  if (auto done = decoder_.logits(rows, logits_); !done) return diag::fail(done.error());
   std::vector<std::vector<int32_t>> committed;
   for (size_t i = 0; i < step.requests.size(); ++i) {
     Request& request = *step.requests[i];
-    const auto own = drafts.subspan(i * static_cast<size_t>(step.drafts), static_cast<size_t>(step.drafts));
-    const Verdict verdict = judge(step, i, own);
-    const auto features = decoder_.features(step.first_rows[i] + verdict.accepted);
-    request.features.assign(features.begin(), features.end());
+    const auto own = step.drafts_of(i);
+    const Verdict verdict = judge(step, i);
+    if (auto kept = decoder_.remember(request.sequence, step.first_rows[i] + verdict.accepted); !kept) {
+      return diag::fail(kept.error());
+    }
     auto& tokens = committed.emplace_back(own.begin(), own.begin() + verdict.accepted);
     tokens.push_back(verdict.next_token);
-    if (step.drafts > 0) count_step(verdict.accepted);
+    if (step.count > 0) count_step(verdict.accepted);
   }
   return committed;
 }
 
-Verdict Engine::judge(Step& step, size_t index, std::span<const int32_t> drafts) {
+Verdict Engine::judge(Step& step, size_t index) {
+  const auto drafts = step.drafts_of(index);
   Request& request = *step.requests[index];
   const double temperature = request.parameters.temperature;
   const bool is_explicit = options_.acceptance_length != 0;
@@ -152,7 +159,11 @@ Verdict Engine::judge(Step& step, size_t index, std::span<const int32_t> drafts)
   }
   if (temperature == 0) return verify_greedy(drafts, target);
   return verify_sampled(
-      drafts, [&](int64_t i) { return std::span<const double>(request.proposals[static_cast<size_t>(i)]); },
+      drafts,
+      [&](int64_t i) {
+        return std::span<const double>(
+            step.drafts.shares[index * static_cast<size_t>(step.count) + static_cast<size_t>(i)]);
+      },
       [&](int64_t ahead) { return softmax(target(ahead), temperature); }, request.sample_random);
 }
 
@@ -163,7 +174,7 @@ void Engine::commit(Request& request, std::span<const int32_t> tokens) {
     request.tokens.push_back(token);
     event.tokens.push_back(token);
     ++request.generated;
-    if (token == model_.config.eos_token_id && !request.parameters.ignore_eos) {
+    if (token == config_.eos_token_id && !request.parameters.ignore_eos) {
       event.finish = FinishReason::kStop;
     } else if (request.generated == request.parameters.max_tokens) {
       event.finish = FinishReason::kLength;
@@ -200,11 +211,17 @@ void Engine::log_window(int64_t begin_ns, int64_t steps) {
   if (window_.steps == 0) window_.begin_ns = begin_ns;
   window_.steps += steps;
   if (window_.steps < kWindowSteps) return;
-  log_.write({{"event", "decode_window"},
-              {"unix_ns_begin", window_.begin_ns},
-              {"unix_ns_end", base::unix_ns()},
-              {"steps", window_.steps},
-              {"accepted", window_.accepted}});
+  nlohmann::ordered_json line = {{"event", "decode_window"},
+                                 {"unix_ns_begin", window_.begin_ns},
+                                 {"unix_ns_end", base::unix_ns()},
+                                 {"steps", window_.steps},
+                                 {"accepted", window_.accepted}};
+  const StepTimes now = decoder_.step_times();
+  if (const int64_t verified = now.verify_steps - window_.device.verify_steps; verified > 0) {
+    constexpr double kMicro = 1e6;
+    line["verify_step_us"] = (now.verify_s - window_.device.verify_s) * kMicro / static_cast<double>(verified);
+  }
+  log_.write(line);
   window_ = {};
 }
 

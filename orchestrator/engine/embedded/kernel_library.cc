@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "orchestrator/diag/rules/embedded.h"
@@ -15,6 +16,10 @@ namespace sweep::engine::embedded {
 namespace {
 
 constexpr size_t kWorkspaceAlignment = 64;
+
+bool is_cuda_build(const flashmla_build& build) {
+  return std::string_view(build.arch) != "cpu";
+}
 
 struct AlignedDelete {
   void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{kWorkspaceAlignment}); }
@@ -91,6 +96,19 @@ const flashmla_build& KernelLibrary::build() const {
   return *state_->build;
 }
 
+bool KernelLibrary::is_cuda() const {
+  return is_cuda_build(*state_->build);
+}
+
+cuda::KernelFunctions KernelLibrary::functions() const {
+  return {.context_create = state_->context_create,
+          .context_destroy = state_->context_destroy,
+          .workspace_size = state_->workspace_size,
+          .decode = state_->decode,
+          .error_message = state_->error_message,
+          .status_text = state_->status_text};
+}
+
 diag::Result<KernelLibrary> KernelLibrary::load(const Options& options) {
   const auto refuse = [&](std::string problem) {
     return diag::fail(diag::rule::embedded_kernel_library, std::move(problem));
@@ -115,9 +133,9 @@ diag::Result<KernelLibrary> KernelLibrary::load(const Options& options) {
     return refuse(fmt::format("\"{}\" has ABI version {}, expected {}", state->path,
                               state->build != nullptr ? state->build->abi_version : 0, FLASHMLA_ABI_VERSION));
   }
+  if (is_cuda_build(*state->build)) return KernelLibrary(std::move(state));
   flashmla_options context_options = {};
   context_options.num_threads = options.threads;
-  context_options.device = options.device;
   if (const auto status = state->context_create(&context_options, &state->context); status != FLASHMLA_OK) {
     return refuse(fmt::format("\"{}\" cannot make a context: {}", state->path, state->status_text(status)));
   }

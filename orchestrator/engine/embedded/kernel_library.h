@@ -7,6 +7,7 @@
 
 #include "flashmla/flashmla.h"
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/engine/embedded/cuda/device_model.h"
 
 namespace sweep::engine::embedded {
 
@@ -14,11 +15,11 @@ class KernelLibrary {
  public:
   struct Options {
     std::filesystem::path path;
-    int threads = 0;  // 0: all this process may use
-    int device = 0;   // of CUDA builds
+    int threads = 0;  // of CPU builds; 0: all this process may use
   };
 
-  // Hashes the file, loads it, checks its ABI version and makes a context.
+  // Hashes the file, loads it and checks its ABI version. A build for the CPU gets its context here; those of builds
+  // for CUDA belong to devices and are made by whoever calls functions().
   static diag::Result<KernelLibrary> load(const Options& options);
 
   KernelLibrary(KernelLibrary&&) noexcept;
@@ -28,8 +29,10 @@ class KernelLibrary {
   const std::string& path() const;    // absolute
   const std::string& sha256() const;  // of the file that was loaded
   const flashmla_build& build() const;
+  bool is_cuda() const;
+  cuda::KernelFunctions functions() const;
 
-  // Fills in the workspace and calls flashmla_sparse_decode. One thread at a time.
+  // A build for the CPU: fills in the workspace and calls flashmla_sparse_decode. One thread at a time.
   diag::Result<diag::Done> sparse_decode(flashmla_sparse_decode_params params);
 
  private:

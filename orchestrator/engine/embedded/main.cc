@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "orchestrator/diag/render.h"
 #include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/make_model.h"
+#include "orchestrator/engine/embedded/model_shapes.h"
 #include "orchestrator/engine/embedded/serve.h"
 
 namespace {
@@ -30,13 +33,21 @@ int report(const diag::Diagnostic& diagnostic) {
   return diagnostic.rule == diag::rule::embedded_options ? kExitUsage : kExitCannotRun;
 }
 
-void add_make_model(CLI::App& app, std::string& folder, MakeModelOptions& options) {
+void add_make_model(CLI::App& app, std::string& folder, std::string& shape, MakeModelOptions& options) {
   auto* command = app.add_subcommand("make-model", "Write the small deterministic model that the engine serves");
   command->add_option("DIR", folder, "Folder to make; left alone if it already holds exactly this model")->required();
   command->add_option("--seed", options.seed, "Seed of the weights")->capture_default_str();
+  std::vector<std::string> names;
+  std::string text;
+  for (const ModelShape& known : model_shapes()) {
+    names.emplace_back(known.name);
+    text += "\n  " + std::string(known.name) + ": " + std::string(known.covers);
+  }
+  command->add_option("--shape", shape, "Which model")->check(CLI::IsMember(names))->capture_default_str();
+  command->footer("Shapes:" + text);
 }
 
-void add_serve(CLI::App& app, ServeOptions& options, std::string& acceptance) {
+void add_serve(CLI::App& app, ServeOptions& options, std::string& acceptance, std::string& device) {
   auto* command = app.add_subcommand("serve", "Serve a model on 127.0.0.1 with an OpenAI-compatible API");
   EngineOptions& engine = options.engine;
   command->add_option("--model", options.model, "Model folder")->required();
@@ -58,6 +69,17 @@ void add_serve(CLI::App& app, ServeOptions& options, std::string& acceptance) {
   command->add_option("--kv-blocks", engine.kv_blocks, "Blocks of the KV cache; 0 holds a full batch")
       ->capture_default_str();
   command->add_option("--served-model-name", options.served_model_name, "Name in the API; default: the folder's");
+  command->add_option("--device", device, "What computes; auto: what the kernel library is for")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--tp-size", options.ranks, "GPUs that share the model (tensor parallel)")
+      ->check(CLI::Range(1, 128))
+      ->capture_default_str();
+  command
+      ->add_option("--prefill-tokens", engine.prefill_tokens,
+                   "Most prompt tokens between two decode steps; 0: 512 on a CPU, 2048 on GPUs")
+      ->check(CLI::Range(0, 1 << 16))
+      ->capture_default_str();
   command->add_flag("--with-parent", options.with_parent, "Stop when the parent process ends");
 }
 
@@ -77,15 +99,19 @@ int run(int argc, char** argv) {
   MakeModelOptions make_options;
   ServeOptions serve_options;
   serve_options.engine.threads = default_threads();
+  serve_options.engine.prefill_tokens = 0;
   std::string acceptance = "measured";
-  add_make_model(app, folder, make_options);
-  add_serve(app, serve_options, acceptance);
+  std::string shape(model_shapes().front().name);
+  add_make_model(app, folder, shape, make_options);
+  std::string device = "auto";
+  add_serve(app, serve_options, acceptance, device);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   if (app.got_subcommand("make-model")) {
+    make_options.config = find_model_shape(shape)->config;
     auto made = make_model(folder, make_options);
     return made ? 0 : report(made.error());
   }
@@ -97,6 +123,7 @@ int run(int argc, char** argv) {
     return report(
         diag::make(diag::rule::embedded_options, "an acceptance length of 0 is outside 1 to draft tokens + 1"));
   }
+  serve_options.device = device == "cpu" ? Device::kCpu : device == "cuda" ? Device::kCuda : Device::kAuto;
   auto served = serve(serve_options);
   return served ? 0 : report(served.error());
 }

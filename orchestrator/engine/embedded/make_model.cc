@@ -4,9 +4,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/embedded.h"
@@ -31,36 +36,69 @@ std::string generation_config_text(const ModelConfig& config) {
   return json.dump(2) + "\n";
 }
 
-std::vector<std::vector<Tensor>> make_shards(const MakeModelOptions& options) {
-  std::vector<std::vector<Tensor>> shards(1);
+using Specs = std::vector<TensorSpec>;
+
+int64_t bytes_of(const Specs& specs) {
+  return std::accumulate(specs.begin(), specs.end(), int64_t{0},
+                         [](int64_t sum, const TensorSpec& spec) { return sum + spec.bytes(); });
+}
+
+int64_t most_shard_bytes(const MakeModelOptions& options, int64_t total) {
+  constexpr int64_t kSmall = 3'000'000;
+  constexpr int64_t kLarge = 256'000'000;
+  constexpr int64_t kLargeModel = 100'000'000;
+  if (options.shard_bytes != 0) return options.shard_bytes;
+  return total < kLargeModel ? kSmall : kLarge;
+}
+
+std::vector<Specs> shards_of(const MakeModelOptions& options) {
+  const Specs specs = model_tensors(options.config);
+  const int64_t most = most_shard_bytes(options, bytes_of(specs));
+  std::vector<Specs> shards(1);
   int64_t bytes = 0;
-  for (const auto& spec : model_tensors(options.config)) {
-    if (bytes > 0 && bytes + spec.bytes() > options.shard_bytes) {
+  for (const auto& spec : specs) {
+    if (bytes > 0 && bytes + spec.bytes() > most) {
       shards.emplace_back();
       bytes = 0;
     }
     bytes += spec.bytes();
-    shards.back().push_back(make_tensor(spec, options.config, options.seed));
+    shards.back().push_back(spec);
   }
   return shards;
 }
 
+// A tensor's numbers come from its own seed: who makes it when does not matter.
+std::string shard_content(const Specs& specs, const MakeModelOptions& options) {
+  std::vector<Tensor> tensors(specs.size());
+  std::atomic<size_t> next{0};
+  {
+    std::vector<std::jthread> makers;
+    const size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, specs.size());
+    for (size_t i = 0; i < threads; ++i) {
+      makers.emplace_back([&] {
+        for (size_t at = next++; at < specs.size(); at = next++) {
+          tensors[at] = make_tensor(specs[at], options.config, options.seed);
+        }
+      });
+    }
+  }
+  return safetensors_bytes(tensors);
+}
+
 void add_shards(const MakeModelOptions& options, std::vector<ModelFile>& files) {
-  const auto shards = make_shards(options);
+  const auto shards = shards_of(options);
   int64_t total_size = 0;
   ordered_json weight_map;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    for (const auto& tensor : shards[i]) {
-      total_size += tensor.spec.bytes();
-      weight_map[tensor.spec.name] = name;
-    }
-    files.push_back({name, safetensors_bytes(shards[i])});
+    total_size += bytes_of(shards[i]);
+    for (const auto& spec : shards[i]) weight_map[spec.name] = name;
+    files.push_back({name, [specs = shards[i], options] { return shard_content(specs, options); }});
   }
   ordered_json index;
   index["metadata"] = {{"total_size", total_size}};
   index["weight_map"] = std::move(weight_map);
-  files.push_back({"model.safetensors.index.json", index.dump(2) + "\n"});
+  files.push_back({"model.safetensors.index.json", [text = index.dump(2) + "\n"] { return text; }});
 }
 
 diag::Result<diag::Done> write_problem(std::string text) {
@@ -104,8 +142,9 @@ Existing inspect(const fs::path& folder, const std::vector<ModelFile>& files) {
   if (entries == 0) return Existing::kAbsent;  // rename() replaces an empty folder
   if (entries != files.size()) return Existing::kOther;
   for (const auto& file : files) {
-    const auto content = base::read_file(folder / file.name, file.content.size());
-    if (!content || *content != file.content) return Existing::kOther;
+    const std::string wanted = file.content();
+    const auto content = base::read_file(folder / file.name, wanted.size());
+    if (!content || *content != wanted) return Existing::kOther;
   }
   return Existing::kSame;
 }
@@ -114,11 +153,14 @@ Existing inspect(const fs::path& folder, const std::vector<ModelFile>& files) {
 
 std::vector<ModelFile> model_files(const MakeModelOptions& options) {
   std::vector<ModelFile> files;
-  files.push_back({"config.json", config_text(options.config)});
+  const auto add = [&](const char* name, std::string (*text)(const ModelConfig&)) {
+    files.push_back({name, [text, config = options.config] { return text(config); }});
+  };
+  add("config.json", config_text);
   add_shards(options, files);
-  files.push_back({"tokenizer.json", tokenizer_text(options.config)});
-  files.push_back({"tokenizer_config.json", tokenizer_config_text(options.config)});
-  files.push_back({"generation_config.json", generation_config_text(options.config)});
+  add("tokenizer.json", tokenizer_text);
+  add("tokenizer_config.json", tokenizer_config_text);
+  add("generation_config.json", generation_config_text);
   return files;
 }
 
@@ -145,7 +187,7 @@ diag::Result<diag::Done> make_model(const fs::path& folder, const MakeModelOptio
   fs::remove_all(temporary, error);
   if (auto made = base::make_directories(temporary); !made) return write_problem(made.error().text());
   for (const auto& file : files) {
-    if (auto written = base::write_file_atomic(temporary / file.name, file.content); !written) {
+    if (auto written = base::write_file_atomic(temporary / file.name, file.content()); !written) {
       fs::remove_all(temporary, error);
       return write_problem(written.error().text());
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,13 @@ namespace sweep::engine::embedded {
 struct MakeModelOptions {
   uint64_t seed = 1;
   ModelConfig config;  // dspark_markov_rank must leave room for context in the hidden state (rank < hidden_size - 1)
-  int64_t shard_bytes = 3'000'000;  // a shard is closed before it grows beyond this
+  int64_t shard_bytes = 0;  // a shard is closed before it grows beyond this; 0: 3 MB, or 256 MB of a large model
 };
 
 // A file of the model folder.
 struct ModelFile {
   std::string name;
-  std::string content;
+  std::function<std::string()> content;  // makes it; the same each time
 };
 
 // All files of the folder, without touching the disk.

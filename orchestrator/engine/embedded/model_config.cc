@@ -28,12 +28,12 @@ constexpr IntegerField kIntegerFields[] = {
     {"intermediate_size", &ModelConfig::intermediate_size, 1, 1 << 16},
     {"max_position_embeddings", &ModelConfig::max_position_embeddings, 16, 1 << 20},
     {"num_attention_heads", &ModelConfig::num_attention_heads, 1, 128},
-    {"head_dim", &ModelConfig::head_dim, 512, 512},
+    {"head_dim", &ModelConfig::head_dim, 512, 576},
     {"qk_rope_head_dim", &ModelConfig::qk_rope_head_dim, 64, 64},
     {"q_lora_rank", &ModelConfig::q_lora_rank, 1, 1 << 14},
     {"o_groups", &ModelConfig::o_groups, 1, 128},
     {"o_lora_rank", &ModelConfig::o_lora_rank, 1, 1 << 14},
-    {"sliding_window", &ModelConfig::sliding_window, 1, 1 << 16},
+    {"sliding_window", &ModelConfig::sliding_window, 0, 1 << 16},
     {"index_n_heads", &ModelConfig::index_n_heads, 1, 128},
     {"index_head_dim", &ModelConfig::index_head_dim, 1, 1024},
     {"index_topk", &ModelConfig::index_topk, 1, 1 << 16},
@@ -110,6 +110,10 @@ std::string read_fields(const ordered_json& json, ModelConfig& config) {
   for (const auto& field : kListFields) {
     if (auto problem = read_list(json, field, config); !problem.empty()) return problem;
   }
+  if (const auto layout = json.find("kv_layout"); layout != json.end()) {  // absent: the default
+    if (!layout->is_string()) return "\"kv_layout\" is not a text";
+    config.kv_layout = layout->get<std::string>();
+  }
   return {};
 }
 
@@ -126,6 +130,7 @@ std::string config_text(const ModelConfig& config) {
   for (const auto& field : kIntegerFields) json[field.name] = config.*field.member;
   for (const auto& field : kListFields) json[field.name] = config.*field.member;
   for (const auto& field : kNumberFields) json[field.name] = config.*field.member;
+  if (config.kv_layout != ModelConfig().kv_layout) json["kv_layout"] = config.kv_layout;
   return json.dump(2) + "\n";
 }
 
@@ -136,14 +141,24 @@ std::string config_problem(const ModelConfig& config) {
       return fmt::format("\"{}\" is {}, expected {} to {}", field.name, value, field.least, field.most);
     }
   }
+  const KvLayout* layout = find_kv_layout(config.kv_layout);
+  if (layout == nullptr)
+    return fmt::format("\"kv_layout\" \"{}\" is no record format of the kernels", config.kv_layout);
+  if (layout->head_dim != config.head_dim) {
+    return fmt::format("\"head_dim\" is {}, records of \"{}\" have {}", config.head_dim, layout->name,
+                       layout->head_dim);
+  }
   if (static_cast<int64_t>(config.compress_ratios.size()) != config.num_hidden_layers) {
     return fmt::format("\"compress_ratios\" has {} entries for {} layers", config.compress_ratios.size(),
                        config.num_hidden_layers);
   }
   for (const int64_t ratio : config.compress_ratios) {
-    if (ratio < 0 || ratio == 1 || ratio > 128 || (ratio > 0 && config.kv_block_size % ratio != 0)) {
-      return fmt::format("compress ratio {} is neither 0 nor a divisor of the block size {} from 2 to 128", ratio,
+    if (ratio < 0 || ratio > 128 || (ratio > 0 && config.kv_block_size % ratio != 0)) {
+      return fmt::format("compress ratio {} is neither 0 nor a divisor of the block size {} from 1 to 128", ratio,
                          config.kv_block_size);
+    }
+    if (ratio == 0 && !config.has_window()) {
+      return "a layer has neither a window (\"sliding_window\" is 0) nor compressed latents (compress ratio 0)";
     }
   }
   if (config.num_attention_heads % config.o_groups != 0) return "\"o_groups\" does not divide the number of heads";

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
+#include "orchestrator/engine/embedded/kv_layout.h"
 
 namespace sweep::engine::embedded {
 
@@ -21,12 +22,15 @@ struct ModelConfig {
   int64_t max_position_embeddings = 16384;
 
   int64_t num_attention_heads = 8;
-  int64_t head_dim = 512;  // the latent: NoPE part first, then the RoPE part
+  int64_t head_dim = 512;  // of queries and latents: NoPE part first, then the RoPE part; as the KV layout says
   int64_t qk_rope_head_dim = 64;
+  std::string kv_layout = "v4_584";  // record format of the KV cache (kv_layout.h)
   int64_t q_lora_rank = 64;
-  int64_t o_groups = 4;                           // groups of heads with an output projection of their own
-  int64_t o_lora_rank = 32;                       // columns of one group's projection
-  int64_t sliding_window = 128;                   // newest tokens a query sees, itself included
+  int64_t o_groups = 4;      // groups of heads with an output projection of their own
+  int64_t o_lora_rank = 32;  // columns of one group's projection
+  // Newest tokens a query sees, itself included. 0: there is no window, every layer has compressed latents, and a query
+  // sees those of groups that end with it (with ratio 1: sparse attention over all tokens, as in DeepSeek-V3.2).
+  int64_t sliding_window = 128;
   std::vector<int64_t> compress_ratios = {0, 4};  // per layer; 0 = window only, r = one latent per r tokens besides
   int64_t index_n_heads = 4;
   int64_t index_head_dim = 32;
@@ -46,7 +50,11 @@ struct ModelConfig {
   int64_t pad_token_id = 2;
 
   int64_t nope_head_dim() const { return head_dim - qk_rope_head_dim; }
-  int64_t attention_size() const { return num_attention_heads * head_dim; }
+  bool has_window() const { return sliding_window > 0; }
+  // Values include the rotary part of the latents where the whole latent is the value.
+  bool rotates_values() const { return head_dim == kValueDim; }
+  int64_t query_size() const { return num_attention_heads * head_dim; }
+  int64_t output_size() const { return num_attention_heads * kValueDim; }
   int64_t o_rank_total() const { return o_groups * o_lora_rank; }
 };
 

@@ -1,5 +1,6 @@
 #include "orchestrator/engine/embedded/model_weights_recipe.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -35,13 +36,37 @@ double normal(base::SplitMix64& random) {
   return static_cast<double>(sum) * kInverseDeviation;
 }
 
-void store(double value, Dtype dtype, std::string& bytes) {
-  const auto narrowed = static_cast<float>(value);
-  uint32_t bits = 0;
-  std::memcpy(&bits, &narrowed, sizeof bits);
-  if (dtype == Dtype::kBf16) bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-  for (int64_t i = 0; i < dtype_bytes(dtype); ++i) bytes.push_back(static_cast<char>((bits >> (8 * i)) & 0xFF));
-}
+// Appends little-endian values to a text whose size is known.
+class ValueWriter {
+ public:
+  ValueWriter(const TensorSpec& spec, std::string& bytes) : is_bf16_(spec.dtype == Dtype::kBf16) {
+    bytes.resize(static_cast<size_t>(spec.bytes()));
+    next_ = bytes.data();
+  }
+
+  void put(double value) {
+    const auto narrowed = static_cast<float>(value);
+    uint32_t bits = 0;
+    std::memcpy(&bits, &narrowed, sizeof bits);
+    if (is_bf16_) {
+      const auto half = static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+      append(half);
+    } else {
+      append(bits);
+    }
+  }
+
+ private:
+  template <class T>
+  void append(T bits) {
+    static_assert(std::endian::native == std::endian::little);
+    std::memcpy(next_, &bits, sizeof bits);
+    next_ += sizeof bits;
+  }
+
+  bool is_bf16_;
+  char* next_ = nullptr;
+};
 
 // One cycle through the end token and all words (Sattolo's shuffle), and an arbitrary word after anything else.
 std::vector<int64_t> successors(const ModelConfig& config, uint64_t seed) {
@@ -52,7 +77,7 @@ std::vector<int64_t> successors(const ModelConfig& config, uint64_t seed) {
   std::iota(next.begin(), next.end(), 0);
   for (size_t i = next.size(); i > 1; --i) std::swap(next[i - 1], next[random.below(i - 1)]);
   std::vector<int64_t> result(static_cast<size_t>(config.vocab_size), -1);
-  for (size_t i = 0; i < cycle.size(); ++i) result[static_cast<size_t>(cycle[i])] = cycle[next[i]];
+  for (size_t i = 0; i < cycle.size(); ++i) result[static_cast<size_t>(cycle[i])] = cycle[static_cast<size_t>(next[i])];
   for (auto& successor : result) {
     if (successor < 0) successor = cycle[random.below(cycle.size())];
   }
@@ -81,9 +106,13 @@ std::vector<int8_t> codes(const ModelConfig& config, uint64_t seed) {
 class TensorWriter {
  public:
   TensorWriter(const TensorSpec& spec, const ModelConfig& config, uint64_t seed)
-      : config_(config), seed_(seed), random_(stream_seed(seed, spec.name)), tensor_{spec, {}} {
-    tensor_.bytes.reserve(static_cast<size_t>(spec.bytes()));
-  }
+      : config_(config),
+        seed_(seed),
+        random_(stream_seed(seed, spec.name)),
+        tensor_{spec, {}},
+        writer_(tensor_.spec, tensor_.bytes) {}
+  TensorWriter(const TensorWriter&) = delete;
+  TensorWriter& operator=(const TensorWriter&) = delete;
 
   Tensor take() { return std::move(tensor_); }
 
@@ -176,7 +205,7 @@ class TensorWriter {
   }
 
  private:
-  void put(double value) { store(value, tensor_.spec.dtype, tensor_.bytes); }
+  void put(double value) { writer_.put(value); }
   bool is_code(int64_t dimension) const { return dimension < config_.dspark_markov_rank; }
   int64_t constant_dimension() const { return config_.hidden_size - 1; }
   size_t code_index(int64_t id, int64_t dimension) const {
@@ -187,6 +216,7 @@ class TensorWriter {
   uint64_t seed_;
   base::SplitMix64 random_;
   Tensor tensor_;
+  ValueWriter writer_;  // into tensor_
 };
 
 bool ends_with(std::string_view text, std::string_view end) {

@@ -10,6 +10,9 @@
 
 namespace sweep::engine::embedded {
 
+// A logit no token is chosen with; finite, so that differences stay numbers.
+inline constexpr float kImpossibleLogit = -1e30F;
+
 // The index of the largest value; the first of equal ones.
 int32_t greedy_token(std::span<const float> logits);
 

@@ -12,9 +12,10 @@
 #include "orchestrator/base/file.h"
 #include "orchestrator/diag/rules/embedded.h"
 #include "orchestrator/engine/embedded/api.h"
+#include "orchestrator/engine/embedded/cpu/decoder.h"
+#include "orchestrator/engine/embedded/cuda/decoder.h"
 #include "orchestrator/engine/embedded/event_log.h"
 #include "orchestrator/engine/embedded/http_server.h"
-#include "orchestrator/engine/embedded/weights.h"
 
 namespace sweep::engine::embedded {
 
@@ -57,7 +58,7 @@ class StopSignals {
   sigset_t signals_ = {};
 };
 
-void log_start(EventLog& log, const KernelLibrary& kernels, const Model& model, const EngineOptions& options) {
+void log_start(EventLog& log, const KernelLibrary& kernels, const ModelConfig& config, const EngineOptions& options) {
   const flashmla_build& build = kernels.build();
   log.write({{"event", "kernels"},
              {"path", kernels.path()},
@@ -69,11 +70,11 @@ void log_start(EventLog& log, const KernelLibrary& kernels, const Model& model, 
              {"compiler", build.compiler}});
   log.write({{"event", "model"},
              {"architecture", kArchitecture},
-             {"layers", model.config.num_hidden_layers},
-             {"hidden_size", model.config.hidden_size},
-             {"heads", model.config.num_attention_heads},
-             {"vocab_size", model.config.vocab_size},
-             {"kv_layout", "v4_584"}});
+             {"layers", config.num_hidden_layers},
+             {"hidden_size", config.hidden_size},
+             {"heads", config.num_attention_heads},
+             {"vocab_size", config.vocab_size},
+             {"kv_layout", config.kv_layout}});
   ordered_json settings = {{"event", "settings"},
                            {"version", SWEEPCTL_VERSION},
                            {"acceptance", options.acceptance_length != 0 ? "explicit" : "measured"}};
@@ -86,6 +87,38 @@ void log_start(EventLog& log, const KernelLibrary& kernels, const Model& model, 
   log.write(settings);
 }
 
+diag::Result<std::unique_ptr<Decoder>> make_decoder(const Checkpoint& model, KernelLibrary& kernels,
+                                                    const ServeOptions& options) {
+  const bool wants_cuda = options.device == Device::kAuto ? kernels.is_cuda() : options.device == Device::kCuda;
+  if (wants_cuda != kernels.is_cuda()) {
+    return diag::fail(diag::rule::embedded_options,
+                      fmt::format("--device {} does not fit the kernel library \"{}\", which is for {}",
+                                  wants_cuda ? "cuda" : "cpu", kernels.path(), kernels.build().arch));
+  }
+  const int64_t blocks = cache_blocks(options.engine, model.config);
+  const int64_t positions = positions_needed(options.engine);
+  if (!wants_cuda) {
+    if (options.ranks != 1) {
+      return diag::fail(diag::rule::embedded_options,
+                        fmt::format("a CPU cannot share the model among {} ranks", options.ranks));
+    }
+    const cpu::CpuDecoder::Options wanted = {
+        .threads = options.engine.threads, .num_blocks = blocks, .positions = positions};
+    return std::unique_ptr<Decoder>(std::make_unique<cpu::CpuDecoder>(model, kernels, wanted));
+  }
+  // A chunk of a prompt comes from several requests, each of which may leave a group of query tokens half full.
+  const int64_t fill = options.engine.max_num_seqs * FLASHMLA_MAX_QUERY_TOKENS;
+  auto decoder = cuda::CudaDecoder::make(model, kernels,
+                                         {.library = "",
+                                          .ranks = options.ranks,
+                                          .num_blocks = blocks,
+                                          .sequences = options.engine.max_num_seqs,
+                                          .positions = positions,
+                                          .rows = options.engine.prefill_tokens + fill});
+  if (!decoder) return diag::fail(decoder.error());
+  return std::unique_ptr<Decoder>(std::move(decoder).value());
+}
+
 std::string folder_name(const std::filesystem::path& folder) {
   const auto absolute = std::filesystem::absolute(folder).lexically_normal();
   return (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
@@ -93,19 +126,28 @@ std::string folder_name(const std::filesystem::path& folder) {
 
 }  // namespace
 
-diag::Result<diag::Done> serve(const ServeOptions& options) {
-  const StopSignals signals(options.with_parent);
+diag::Result<diag::Done> serve(const ServeOptions& asked) {
+  const StopSignals signals(asked.with_parent);
   EventLog log;
-  auto model = load_model(options.model);
+  ServeOptions options = asked;
+  auto model = load_checkpoint(options.model);
   if (!model) return diag::fail(model.error());
   if (auto problem = options_problem(options.engine, model->config); !problem.empty()) {
     return diag::fail(diag::rule::embedded_options, std::move(problem));
   }
   auto kernels = KernelLibrary::load({.path = options.kernels, .threads = options.engine.threads});
   if (!kernels) return diag::fail(kernels.error());
-  log_start(log, *kernels, *model, options.engine);
+  constexpr int64_t kCpuPrefill = 512;
+  constexpr int64_t kCudaPrefill = 2048;
+  if (options.engine.prefill_tokens == 0)
+    options.engine.prefill_tokens = kernels->is_cuda() ? kCudaPrefill : kCpuPrefill;
+  log_start(log, *kernels, model->config, options.engine);
 
-  Engine engine(*model, *kernels, options.engine, log);
+  auto decoder = make_decoder(*model, *kernels, options);
+  if (!decoder) return diag::fail(decoder.error());
+  log.write({{"event", "device"}, {"name", (*decoder)->device_name()}, {"tp", (*decoder)->tensor_parallel()}});
+  model->tensors.clear();  // each decoder has its own copy
+  Engine engine(model->config, **decoder, options.engine, log);
   Api api(engine, *model, *kernels,
           options.served_model_name.empty() ? folder_name(options.model) : options.served_model_name);
   auto server = HttpServer::start(

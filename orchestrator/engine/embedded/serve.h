@@ -12,6 +12,9 @@
 
 namespace sweep::engine::embedded {
 
+// kAuto: what the kernel library is for.
+enum class Device : uint8_t { kAuto, kCpu, kCuda };
+
 struct ServeOptions {
   std::filesystem::path model;
   std::filesystem::path kernels;
@@ -19,6 +22,8 @@ struct ServeOptions {
   std::filesystem::path port_file;  // written when requests are answered; empty: none
   std::string served_model_name;    // empty: the model folder's name
   bool with_parent = false;         // stop when the parent process ends
+  Device device = Device::kAuto;
+  int64_t ranks = 1;  // GPUs that share the model
   EngineOptions engine;
 };
 

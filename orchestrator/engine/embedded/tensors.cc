@@ -14,11 +14,13 @@ void add_layer(const ModelConfig& config, int64_t layer, std::vector<TensorSpec>
   add("input_layernorm.weight", Dtype::kF32, {hidden});
   add("self_attn.q_a_proj.weight", Dtype::kBf16, {config.q_lora_rank, hidden});
   add("self_attn.q_a_layernorm.weight", Dtype::kF32, {config.q_lora_rank});
-  add("self_attn.q_b_proj.weight", Dtype::kBf16, {config.attention_size(), config.q_lora_rank});
-  add("self_attn.kv_proj.weight", Dtype::kBf16, {config.head_dim, hidden});
-  add("self_attn.kv_layernorm.weight", Dtype::kF32, {config.head_dim});
+  add("self_attn.q_b_proj.weight", Dtype::kBf16, {config.query_size(), config.q_lora_rank});
+  if (config.has_window()) {
+    add("self_attn.kv_proj.weight", Dtype::kBf16, {config.head_dim, hidden});
+    add("self_attn.kv_layernorm.weight", Dtype::kF32, {config.head_dim});
+  }
   add("self_attn.attn_sink", Dtype::kF32, {config.num_attention_heads});
-  add("self_attn.o_a_proj.weight", Dtype::kBf16, {config.o_rank_total(), config.attention_size() / config.o_groups});
+  add("self_attn.o_a_proj.weight", Dtype::kBf16, {config.o_rank_total(), config.output_size() / config.o_groups});
   add("self_attn.o_b_proj.weight", Dtype::kBf16, {hidden, config.o_rank_total()});
   if (const int64_t ratio = config.compress_ratios[static_cast<size_t>(layer)]; ratio > 0) {
     add("self_attn.compressor.kv_proj.weight", Dtype::kBf16, {config.head_dim, hidden});

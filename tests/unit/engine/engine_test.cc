@@ -10,6 +10,7 @@
 
 #include "orchestrator/base/temp_dir.h"
 #include "orchestrator/diag/rules/embedded.h"
+#include "orchestrator/engine/embedded/cpu/decoder.h"
 #include "orchestrator/engine/embedded/make_model.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/small_model.h"
@@ -19,16 +20,16 @@ using namespace sweep::engine::embedded;
 
 namespace {
 
-Model model_of(const ModelConfig& config) {
+Checkpoint model_of(const ModelConfig& config) {
   auto temp = base::TempDir::create().value();
   MakeModelOptions options;
   options.config = config;
   REQUIRE(make_model(temp.path() / "model", options).has_value());
-  return load_model(temp.path() / "model").value();
+  return load_checkpoint(temp.path() / "model").value();
 }
 
-const Model& small_model() {
-  static const Model model = model_of(small_config());
+const Checkpoint& small_model() {
+  static const Checkpoint model = model_of(small_config());
   return model;
 }
 
@@ -42,11 +43,16 @@ struct Running {
       : null(::open("/dev/null", O_WRONLY | O_CLOEXEC)),
         log(null.get()),
         kernels(load_kernels(options.threads)),
-        engine(small_model(), kernels, options, log) {}
+        decoder(small_model(), kernels,
+                {.threads = options.threads,
+                 .num_blocks = cache_blocks(options, small_model().config),
+                 .positions = positions_needed(options)}),
+        engine(small_model().config, decoder, options, log) {}
 
   base::FileDescriptor null;
   EventLog log;
   KernelLibrary kernels;
+  cpu::CpuDecoder decoder;
   Engine engine;
 };
 
@@ -188,20 +194,17 @@ TEST_CASE("decoder: a window layer forgets what lies outside, a compressed layer
     config.compress_ratios = {ratio};
     config.dspark_target_layer_ids = {0};
     config.index_topk = 16;  // all groups: what is seen does not hang on the indexer's choice
-    const Model model = model_of(config);
+    const Checkpoint model = model_of(config);
     auto kernels = load_kernels(1);
-    WorkerPool workers(1);
-    KvCache cache(config, 2);
-    Decoder decoder(model, kernels, workers, cache, 64);
-    Sequence sequence = decoder.make_sequence();
-    REQUIRE(cache.allocate(2, sequence.blocks));
+    cpu::CpuDecoder decoder(model, kernels, {.threads = 1, .num_blocks = 2, .positions = 64});
+    Sequence sequence = {.blocks = {1, 0}, .memory = decoder.make_memory()};
     auto tokens = prompt_of(1, 40);
     if (changed >= 0) tokens[static_cast<size_t>(changed)] ^= 1;
     const Segment segment = {&sequence, 0, tokens};
-    REQUIRE(decoder.forward({&segment, 1}, 8).has_value());
+    REQUIRE(decoder.forward({&segment, 1}, 8, Pass::kPrompt).has_value());
     const int64_t row = decoder.row_of(0, 39);
     std::vector<float> logits;
-    decoder.logits({&row, 1}, logits);
+    REQUIRE(decoder.logits({&row, 1}, logits).has_value());
     return logits;
   };
   // The window of 16 reaches from position 24 to 39.
@@ -214,35 +217,62 @@ TEST_CASE("decoder: a window layer forgets what lies outside, a compressed layer
   for (const int64_t changed : {0, 3, 4, 23}) CHECK(logits_after(4, changed) != compressed);
 }
 
+TEST_CASE("decoder: without a window a query sees all tokens up to its own, in every record format") {
+  for (const KvLayout& layout : kKvLayouts) {
+    INFO(layout.name);
+    ModelConfig config = small_config();
+    config.kv_layout = layout.name;
+    config.head_dim = layout.head_dim;
+    config.sliding_window = 0;
+    config.num_hidden_layers = 1;
+    config.compress_ratios = {1};
+    config.dspark_target_layer_ids = {0};
+    config.index_topk = 64;
+    const Checkpoint model = model_of(config);
+    auto kernels = load_kernels(1);
+    cpu::CpuDecoder decoder(model, kernels, {.threads = 1, .num_blocks = 2, .positions = 64});
+    const auto logits_after = [&](size_t changed, int64_t at) {
+      Sequence sequence = {.blocks = {1, 0}, .memory = decoder.make_memory()};
+      auto tokens = prompt_of(1, 40);
+      if (changed < tokens.size()) tokens[changed] ^= 1;
+      const Segment segment = {&sequence, 0, tokens};
+      REQUIRE(decoder.forward({&segment, 1}, 8, Pass::kPrompt).has_value());
+      const int64_t row = decoder.row_of(0, at);
+      std::vector<float> logits;
+      REQUIRE(decoder.logits({&row, 1}, logits).has_value());
+      return logits;
+    };
+    const auto unchanged = logits_after(99, 30);
+    CHECK(logits_after(31, 30) == unchanged);
+    for (const size_t changed : {0U, 17U, 29U, 30U}) CHECK(logits_after(changed, 30) != unchanged);
+    // Its own token alone, at the beginning: attention over one record.
+    CHECK(std::isfinite(logits_after(99, 0)[0]));
+  }
+}
+
 TEST_CASE("decoder: what comes later changes nothing, and rejected tokens leave nothing behind") {
-  const Model& model = small_model();
   auto kernels = load_kernels(1);
-  WorkerPool workers(1);
-  KvCache cache(model.config, 4);
-  Decoder decoder(model, kernels, workers, cache, 128);
+  cpu::CpuDecoder decoder(small_model(), kernels, {.threads = 1, .num_blocks = 4, .positions = 128});
   const auto tokens = prompt_of(2, 80);
   std::vector<float> whole;
-  Sequence first = decoder.make_sequence();
-  REQUIRE(cache.allocate(3, first.blocks));
+  Sequence first = {.blocks = {0, 1, 2}, .memory = decoder.make_memory()};
   Segment segment = {&first, 0, tokens};
-  REQUIRE(decoder.forward({&segment, 1}, 16).has_value());
+  REQUIRE(decoder.forward({&segment, 1}, 16, Pass::kPrompt).has_value());
   std::vector<int64_t> rows(tokens.size());
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = decoder.row_of(0, static_cast<int64_t>(i));
-  decoder.logits(rows, whole);
-  cache.release(first.blocks);
+  REQUIRE(decoder.logits(rows, whole).has_value());
 
   // One token at a time, each run twice with a wrong token in between, as after a rejected draft.
-  Sequence second = decoder.make_sequence();
-  REQUIRE(cache.allocate(3, second.blocks));
+  Sequence second = {.blocks = {2, 0, 1}, .memory = decoder.make_memory()};
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::vector<int32_t> wrong = {tokens[i], 4 + (tokens[i] - 3) % 20, 5, 6, 7};
     segment = {&second, static_cast<int64_t>(i), wrong};
-    REQUIRE(decoder.forward({&segment, 1}, 5).has_value());
+    REQUIRE(decoder.forward({&segment, 1}, 5, Pass::kPrompt).has_value());
     segment = {&second, static_cast<int64_t>(i), std::span(tokens).subspan(i, 1)};
-    REQUIRE(decoder.forward({&segment, 1}, 1).has_value());
+    REQUIRE(decoder.forward({&segment, 1}, 1, Pass::kPrompt).has_value());
     const int64_t row = decoder.row_of(0, 0);
     std::vector<float> logits;
-    decoder.logits({&row, 1}, logits);
+    REQUIRE(decoder.logits({&row, 1}, logits).has_value());
     const auto begin = whole.begin() + static_cast<int64_t>(i) * decoder.logits_stride();
     CHECK(std::equal(logits.begin(), logits.end(), begin));
   }

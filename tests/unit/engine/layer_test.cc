@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "orchestrator/base/rng.h"
-#include "orchestrator/engine/embedded/kv_cache.h"
-#include "orchestrator/engine/embedded/layer_math.h"
-#include "orchestrator/engine/embedded/simd.h"
-#include "orchestrator/engine/embedded/weights.h"
+#include "orchestrator/engine/embedded/block_pool.h"
+#include "orchestrator/engine/embedded/cpu/layer_math.h"
+#include "orchestrator/engine/embedded/cpu/simd.h"
+#include "orchestrator/engine/embedded/cpu/weights.h"
 #include "tests/support/catch.h"
-#include "tests/unit/engine/small_model.h"
 
 using namespace sweep;
 using namespace sweep::engine::embedded;
+using namespace sweep::engine::embedded::cpu;
 
 namespace {
 
@@ -170,19 +170,19 @@ TEST_CASE("layer math: norm has unit size, rotation keeps lengths, depends on di
   for (size_t i = 0; i < q.size(); ++i) CHECK(turned[i] == Approx(q[i]).margin(1e-5));
 }
 
-TEST_CASE("kv cache: blocks are handed out whole or not at all and come back") {
-  KvCache cache(small_config(), 5);
+TEST_CASE("block pool: blocks are handed out whole or not at all and come back") {
+  BlockPool pool(5, 32);
   std::vector<int32_t> a;
   std::vector<int32_t> b;
-  CHECK(cache.blocks_for(0) == 0);
-  CHECK(cache.blocks_for(32) == 1);
-  CHECK(cache.blocks_for(33) == 2);
-  REQUIRE(cache.allocate(3, a));
-  CHECK(!cache.allocate(3, b));
+  CHECK(pool.blocks_for(0) == 0);
+  CHECK(pool.blocks_for(32) == 1);
+  CHECK(pool.blocks_for(33) == 2);
+  REQUIRE(pool.allocate(3, a));
+  CHECK(!pool.allocate(3, b));
   CHECK(b.empty());
-  REQUIRE(cache.allocate(2, b));
-  CHECK(cache.free_blocks() == 0);
-  cache.release(a);
+  REQUIRE(pool.allocate(2, b));
+  CHECK(pool.free_blocks() == 0);
+  pool.release(a);
   CHECK(a.empty());
-  CHECK(cache.free_blocks() == 3);
+  CHECK(pool.free_blocks() == 3);
 }

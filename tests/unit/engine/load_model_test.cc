@@ -3,8 +3,8 @@
 
 #include "orchestrator/base/temp_dir.h"
 #include "orchestrator/diag/rules/embedded.h"
+#include "orchestrator/engine/embedded/checkpoint.h"
 #include "orchestrator/engine/embedded/make_model.h"
-#include "orchestrator/engine/embedded/weights.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/small_model.h"
 
@@ -23,7 +23,7 @@ std::string problem_after(const std::function<void(const fs::path&)>& damage) {
   const fs::path folder = temp.path() / "model";
   REQUIRE(make_model(folder, options).has_value());
   damage(folder);
-  const auto loaded = load_model(folder);
+  const auto loaded = load_checkpoint(folder);
   if (loaded.has_value()) return "";
   CHECK(loaded.error().rule == diag::rule::embedded_model_invalid);
   return loaded.error().message;

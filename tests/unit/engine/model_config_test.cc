@@ -57,7 +57,12 @@ TEST_CASE("model config: every missing, mistyped or impossible field is refused 
   CHECK(contains(problem_after("rms_norm_eps", 0), "rms_norm_eps"));
   CHECK(contains(problem_after("rope_theta", 0.5), "rope_theta"));
   CHECK(contains(problem_after("architectures", {"LlamaForCausalLM"}), "architectures"));
+  CHECK(contains(problem_after("kv_layout", "v5"), "v5"));
+  CHECK(contains(problem_after("kv_layout", 4), "kv_layout"));
+  CHECK(contains(problem_after("kv_layout", "v32_656"), "head_dim"));
+  CHECK(contains(problem_after("sliding_window", 0), "neither a window"));
   CHECK(problem_after("hidden_size", 512).empty());
+  CHECK(problem_after("kv_layout", "v41_528").empty());
 }
 
 TEST_CASE("model config: text that is not a JSON object is refused") {

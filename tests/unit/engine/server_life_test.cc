@@ -112,6 +112,10 @@ TEST_CASE("server life: options that contradict each other are wrong usage") {
                                                   {"--num-draft-tokens", "8"},
                                                   {"--max-model-len", "9999"},
                                                   {"--threads", "0"},
+                                                  {"--device", "cuda"},  // with kernels for a CPU
+                                                  {"--device", "gpu"},
+                                                  {"--tp-size", "2"},
+                                                  {"--tp-size", "0"},
                                                   {"--port", "70000"},
                                                   {"--unknown"}}) {
     auto command = base;
@@ -133,4 +137,5 @@ TEST_CASE("server life: make-model as a command writes the folder and refuses an
   const auto refused = run_to_end({"make-model", folder, "--seed", "2"});
   CHECK(refused.status == 3);
   CHECK(contains(refused.output, "embedded/model-exists"));
+  CHECK(run_to_end({"make-model", folder, "--shape", "v5"}).status == 2);
 }

@@ -1,8 +1,9 @@
-#include "orchestrator/engine/embedded/worker_pool.h"
+#include "orchestrator/engine/embedded/cpu/worker_pool.h"
 
 #include "tests/support/catch.h"
 
 using namespace sweep::engine::embedded;
+using namespace sweep::engine::embedded::cpu;
 
 TEST_CASE("worker pool: every piece runs exactly once, in every round") {
   for (const int threads : {1, 2, 5}) {

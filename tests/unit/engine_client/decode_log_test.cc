@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "orchestrator/base/file.h"
-#include "orchestrator/base/temp_dir.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
 
@@ -183,17 +181,27 @@ TEST_CASE("decode log: the bundled engine's windows are on Unix time, and other 
       "{\"event\":\"decode_window\",\"unix_ns_begin\":200,\"unix_ns_end\":301,\"steps\":40,\"accepted\":2}\n"
       "{\"event\":\"decode_window\",\"unix_ns_begin\":\"x\",\"unix_ns_end\":150,\"steps\":0}\n"
       "{\"event\":\"decode_window\",\"unix_ns_be";
-  auto folder = base::TempDir::create().value();
-  REQUIRE(base::write_file_atomic(folder.path() / "engine.log", text).has_value());
-  const auto windows = engine::read_windows(folder.path() / "engine.log", 100, 300);
-  REQUIRE(windows.size() == 1);
-  CHECK(windows[0].acceptance_length == Approx(5.7));
-  CHECK(windows[0].line == 4);
-  CHECK(engine::read_windows(folder.path() / "absent.log", 0, 1).empty());
   const std::string good = text.substr(0, text.find("{\"event\":\"decode_window\",\"unix_ns_begin\":\"x\""));
   const DecodeLog log = log_of(good, "embedded", {.from = "@0.0000001", .to = "@0.0000003"});
-  CHECK(log.windows.size() == 1);
+  REQUIRE(log.windows.size() == 1);
+  CHECK(log.windows[0].line == 4);
   CHECK(*engine::summarise(log.windows).length == Approx(5.7));
+}
+
+TEST_CASE("decode log: an interval of bytes needs no clock, and holds the lines that begin in it") {
+  const std::string before = sglang("10:00:01", "5.10") + "INFO: JIT compilation of a kernel\n";
+  const std::string inside = sglang("10:00:01", "5.70") + "CUDA error: an illegal memory access\n";
+  const std::string text = before + inside + sglang("10:00:01", "5.90");
+  const auto log = engine::read_decode_log(
+      {.text = text, .file = "engine.log", .engine = "sglang"},
+      {.from = {}, .to = {}, .from_byte = before.size(), .to_byte = before.size() + inside.size()});
+  REQUIRE(log.has_value());
+  REQUIRE(log->windows.size() == 1);
+  CHECK(log->windows[0].acceptance_length == Approx(5.7));
+  CHECK(log->windows_outside == 2);
+  CHECK(log->compile_lines.count == 0);
+  REQUIRE(log->error_lines.count == 1);
+  CHECK(log->error_lines.first[0].line == 4);
 }
 
 TEST_CASE("decode log: bytes that are no text neither end up in messages nor end the reading") {

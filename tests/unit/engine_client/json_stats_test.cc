@@ -111,3 +111,15 @@ TEST_CASE("json stats: the samples of engines say what their description says") 
   CHECK_FALSE(requests.counters.acceptance_length().has_value());
   CHECK(parsed(read("sglang_server_info.json"), "sglang").mean_lengths == std::vector<double>{5.697});
 }
+
+TEST_CASE("json stats: reused blocks are counted since the start, so that a window is a difference") {
+  const auto list = [](int first, int reused) {
+    return engine::parse_json_stats("[{\"iter\":" + std::to_string(first) + ",\"kvCacheStats\":{\"reusedBlocks\":" +
+                                        std::to_string(reused) + ",\"tokensPerBlock\":64}}]",
+                                    "trtllm", "metrics")
+        .value();
+  };
+  diag::Diagnostics diagnostics;
+  CHECK(engine::counted_between(list(1, 3), list(2, 5), "after", diagnostics)->cache_hits == 128);
+  CHECK(engine::counted_between(list(1, 3), list(2, 3), "after", diagnostics)->cache_hits == 0);
+}

@@ -1,48 +1,54 @@
 #include "orchestrator/engine/server.h"
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/catch.h"
+#include "tests/support/http_server.h"
 
 using namespace sweep;
+using nlohmann::json;
 
-TEST_CASE("engine: counters are summed over engines, and gauges about their creation are left out") {
-  constexpr std::string_view kPage =
-      "# HELP vllm:spec_decode_num_drafts_total Number of drafts.\n"
-      "# TYPE vllm:spec_decode_num_drafts_total counter\n"
-      "vllm:spec_decode_num_drafts_total{engine=\"0\",model_name=\"m\"} 100.0\n"
-      "vllm:spec_decode_num_drafts_total{engine=\"1\",model_name=\"m}x\"} 50.0\n"
-      "vllm:spec_decode_num_drafts_created{engine=\"0\"} 1.7e9\n"
-      "vllm:spec_decode_num_accepted_tokens_total{engine=\"0\"} 4.7e+02\n"
-      "vllm:spec_decode_num_accepted_tokens_total{engine=\"1\"} 235\r\n"
-      "vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",position=\"0\"} 100\n"
-      "vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"1\",position=\"0\"} 50\n"
-      "vllm:spec_decode_num_accepted_tokens_per_pos_total{engine=\"0\",position=\"2\"} 7\n"
-      "vllm:prefix_cache_hits_total 12\n";
-  const auto counters = engine::parse_counters(kPage, "vllm:", "page");
-  REQUIRE(counters.has_value());
-  CHECK(counters->drafts == 150);
-  CHECK(counters->accepted == 705);
-  CHECK(counters->accepted_per_position == std::vector<int64_t>{150, 0, 7});
-  CHECK(counters->prefix_cache_hits == 12);
+TEST_CASE("server: the version and the KV cache are what the engine says, by endpoint or by log") {
+  const json by_info = engine::describe_from({{"version", "0.5.19"}, {"kv_cache_dtype", "fp8_e4m3"}}, nullptr, "");
+  CHECK(by_info["version"] == "0.5.19");
+  CHECK(by_info["kv_cache"]["dtype"] == "fp8_e4m3");
+  CHECK(by_info["kv_cache"]["from"] == "server_info");
+  const json by_log = engine::describe_from(
+      nullptr, nullptr,
+      "(EngineCore_DP0 pid=222) INFO 09-14 11:40:03 [core.py:94] Initializing a V1 LLM engine (v0.30.0) with config: "
+      "model='m', kv_cache_dtype=fp8, x=1\n[TP0] DSV4 KV layout: v41, 528 bytes per token\n");
+  CHECK(by_log["version"] == "0.30.0");
+  CHECK(by_log["kv_cache"]["dtype"] == "fp8");
+  CHECK(by_log["kv_cache"]["layout"] == "[TP0] DSV4 KV layout: v41, 528 bytes per token");
+  CHECK(by_log["kv_cache"]["from"] == "log");
+  const json by_endpoint = engine::describe_from(nullptr, {{"version", "1.2.0"}}, "TensorRT-LLM version: 1.1.0\n");
+  CHECK(by_endpoint["version"] == "1.2.0");
+  const json nothing = engine::describe_from(nullptr, nullptr, "no such words\n");
+  CHECK(nothing["version"].is_null());
+  CHECK(nothing["kv_cache"].is_null());
 }
 
-TEST_CASE("engine: a page without the draft counter is not a reading of zero") {
-  const auto rule_of = [](std::string_view page) {
-    const auto counters = engine::parse_counters(page, "embedded:", "page");
-    return counters ? std::string_view("none") : diag::rule_info(counters.error().rule).slug;
+TEST_CASE("server: a probe needs a stream of tokens, and says what came instead") {
+  std::string reply;
+  int status = 200;
+  const test::HttpServer server(
+      [&](const test::HttpRequest&, test::Reply& out) { out.whole(status, "text/event-stream", reply); });
+  const auto probed = [&] {
+    return engine::probe({server.url()}, {"/v1/completions", "{}", std::chrono::seconds(10)}, {});
   };
-  CHECK(rule_of("embedded:spec_decode_num_drafts_total 5\n") == "none");
-  CHECK(rule_of("") == "engine/no-counters");
-  CHECK(rule_of("vllm:spec_decode_num_drafts_total 5\n") == "engine/no-counters");
-  CHECK(rule_of("embedded:spec_decode_num_drafts_total NaN\n") == "engine/malformed-metrics");
-  CHECK(rule_of("embedded:spec_decode_num_drafts_total{a=\"b\" 5\n") == "engine/malformed-metrics");
-}
-
-TEST_CASE("engine: counters survive a round trip through their stage file") {
-  const engine::Counters counters{
-      .drafts = 3, .accepted = 9, .accepted_per_position = {3, 3, 3}, .prefix_cache_hits = 1};
-  const auto again = engine::counters_from_json(engine::to_json(counters)).value();
-  CHECK(again.drafts == 3);
-  CHECK(again.accepted_per_position == counters.accepted_per_position);
-  CHECK_FALSE(engine::counters_from_json(nlohmann::json::array()).has_value());
-  CHECK_FALSE(engine::counters_from_json({{"drafts", "3"}}).has_value());
+  reply = "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: [DONE]\n\n";
+  CHECK(probed().has_value());
+  const auto failure = [&] {
+    const auto result = probed();
+    REQUIRE_FALSE(result.has_value());
+    CHECK(diag::rule_info(result.error().rule).slug == "engine/probe-failed");
+    return result.error().message;
+  };
+  reply = "{\"error\":\"KV cache exhausted\"}";
+  CHECK(contains(failure(), "KV cache exhausted"));
+  reply = "data: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"CUDA error\"}}\n\n";
+  CHECK(contains(failure(), "answered with an error"));
+  status = 503;
+  reply = "loading";
+  CHECK(contains(failure(), "status 503: loading"));
 }

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include "orchestrator/diag/rules/http.h"
+#include "orchestrator/http/authorities.h"
 #include "orchestrator/http/client.h"
+#include "orchestrator/http/libcurl.h"
 #include "tests/support/catch.h"
 #include "tests/support/environment.h"
 #include "tests/support/test_dir.h"
@@ -112,6 +114,30 @@ TEST_CASE("tls: authorities of the environment are known, and a CA file comes on
     CHECK(get({.url = https_url(of_second), .ca_file = second_pem}).has_value());
   }
   CHECK(!get({.url = https_url(of_first)}).has_value());
+}
+
+TEST_CASE("tls: the system's many certificates are not read for every connection where they lie by their hashes") {
+  const TestAuthority authority;
+  const test::TestDir dir;
+  const auto ca = dir.write("ca.pem", authority.pem());
+  const EnvironmentVariable no_bundle("CURL_CA_BUNDLE", std::nullopt);
+  const EnvironmentVariable no_file("SSL_CERT_FILE", std::nullopt);
+  const EnvironmentVariable no_folder("SSL_CERT_DIR", std::nullopt);
+  REQUIRE(load_libcurl().has_value());
+  const Authorities alone = authorities({}).value();
+  if (!alone.only_folder) SWEEP_SKIP("libcurl has no folder of authorities here");
+  CHECK(alone.folder);
+  CHECK_FALSE(alone.file);
+  CHECK(authorities(ca).value().pem == authority.pem());
+  // Named in the environment, the same file is the same authorities; another one is read.
+  const curl_version_info_data* version = libcurl().version_info(CURLVERSION_NOW);
+  if (version->cainfo != nullptr) {
+    const EnvironmentVariable system_file("SSL_CERT_FILE", std::string(version->cainfo));
+    CHECK(authorities({}).value().only_folder);
+  }
+  const EnvironmentVariable own_file("SSL_CERT_FILE", ca.string());
+  CHECK_FALSE(authorities({}).value().only_folder);
+  CHECK(authorities({}).value().file == ca.string());
 }
 
 TEST_CASE("tls: a server that speaks plain HTTP is http/tls") {

@@ -1,106 +1,18 @@
 #include "orchestrator/judge/verdict.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "orchestrator/diag/rules/judge.h"
-#include "tests/support/catch.h"
+#include "tests/unit/judge/good_run.h"
 
 using namespace sweep;
-using diag::RuleId;
-namespace rule = diag::rule;
-using judge::Outcome;
-
-namespace {
-
-constexpr int64_t kRequests = 10;
-
-// A run in which everything is as asked; each test breaks one thing.
-struct Run {
-  plan::Job job;
-  std::vector<sample::Sample> samples;
-  std::optional<judge::Steps> acceptance;
-  std::vector<judge::Steps> windows;
-  int64_t prefix_cache_hits = 0;
-  bool weights_verified = true;
-  std::string weights_revision = "r1";
-  bool gate_passed = true;
-  std::string gated = "aa";
-  std::string loaded = "aa";
-  bool uses_bundled_kernels = true;
-  bool compiles_at_run_time = false;
-  std::optional<judge::Telemetry> telemetry;
-  std::string no_telemetry;
-
-  Run() {
-    job.isl = 8192;
-    job.osl = 256;
-    job.concurrency = 1;
-    job.num_draft_tokens = 7;
-    job.acceptance = {plan::AcceptanceSource::kExplicit, 5.7};
-    job.revision = "r1";
-    for (int64_t i = 0; i < kRequests; ++i) {
-      sample::Sample s;
-      s.sequence = i;
-      s.status = 200;
-      s.finish_reason = "length";
-      s.prompt_tokens = 8192;
-      s.completion_tokens = 256;
-      s.received_tokens = 256;
-      s.cached_tokens = 0;
-      samples.push_back(s);
-    }
-    acceptance = judge::Steps{.steps = 450, .accepted = 2115};  // 1 + 4.7
-    windows = {{.steps = 40, .accepted = 188}, {.steps = 40, .accepted = 190}};
-  }
-
-  judge::Verdict judged() const {
-    return judge::judge({.job = job,
-                         .planned_requests = kRequests,
-                         .samples = samples,
-                         .acceptance = acceptance,
-                         .windows = windows,
-                         .prefix_cache_hits = prefix_cache_hits,
-                         .weights_verified = weights_verified,
-                         .weights_revision = weights_revision,
-                         .gate_passed = gate_passed,
-                         .gated_kernel_sha256 = gated,
-                         .loaded_kernel_sha256 = loaded,
-                         .uses_bundled_kernels = uses_bundled_kernels,
-                         .compiles_at_run_time = compiles_at_run_time,
-                         .telemetry = telemetry,
-                         .no_telemetry = no_telemetry});
-  }
-};
-
-const judge::Condition& condition(const judge::Verdict& verdict, RuleId rule) {
-  const auto found = std::find_if(verdict.conditions.begin(), verdict.conditions.end(),
-                                  [&](const judge::Condition& c) { return c.rule == rule; });
-  REQUIRE(found != verdict.conditions.end());
-  return *found;
-}
-
-// Exactly this condition failed, so that no other one hides behind it.
-void check_only_failure(const Run& run, RuleId rule, std::string_view part_of_text) {
-  const judge::Verdict verdict = run.judged();
-  CHECK_FALSE(verdict.valid());
-  for (const judge::Condition& c : verdict.conditions) {
-    INFO(c.text);
-    CHECK((c.outcome == Outcome::kFailed) == (c.rule == rule));
-  }
-  INFO(condition(verdict, rule).text);
-  CHECK(contains(condition(verdict, rule).text, part_of_text));
-}
-
-}  // namespace
+using namespace sweep::test;
 
 TEST_CASE("judge: a run in which everything is as asked is valid, with every condition listed") {
   const judge::Verdict verdict = Run().judged();
   INFO(judge::to_json(verdict).dump(2));
   CHECK(verdict.valid());
   CHECK(verdict.reasons().empty());
-  CHECK(verdict.conditions.size() == 12);
+  CHECK(verdict.conditions.size() == 14);
   CHECK(condition(verdict, rule::judge_power).outcome == Outcome::kNotApplicable);
 }
 
@@ -147,15 +59,15 @@ TEST_CASE("judge: fewer samples than planned is not a smaller valid run") {
 TEST_CASE("judge: acceptance is judged against what was asked") {
   Run run;
   SECTION("just inside") {
-    run.acceptance = judge::Steps{.steps = 450, .accepted = 2115 + 31};  // +0.069
+    run.count(450, 2115 + 31);  // +0.069
     CHECK(run.judged().valid());
   }
   SECTION("outside") {
-    run.acceptance = judge::Steps{.steps = 450, .accepted = 2115 + 36};  // +0.080
+    run.count(450, 2115 + 36);  // +0.080
     check_only_failure(run, rule::judge_acceptance, "asked 5.7 +- 0.071");
   }
   SECTION("a window that chance does not explain") {
-    run.windows.push_back({.steps = 40, .accepted = 160});
+    run.windows.push_back(judge::Window::counted(40, 160));
     check_only_failure(run, rule::judge_acceptance, "1 of 3 decode windows");
   }
   SECTION("measured acceptance has no value to meet") {
@@ -167,6 +79,7 @@ TEST_CASE("judge: acceptance is judged against what was asked") {
 TEST_CASE("judge: acceptance that was never read back cannot be valid") {
   Run run;
   run.acceptance.reset();
+  run.counted = {};
   const judge::Verdict verdict = run.judged();
   CHECK(condition(verdict, rule::judge_acceptance).outcome == Outcome::kFailed);
   CHECK(condition(verdict, rule::judge_counters).outcome == Outcome::kFailed);
@@ -174,7 +87,7 @@ TEST_CASE("judge: acceptance that was never read back cannot be valid") {
 
 TEST_CASE("judge: counters that other requests moved are noticed although the mean is right") {
   Run run;
-  run.acceptance = judge::Steps{.steps = 900, .accepted = 4230};
+  run.count(900, 4230);
   check_only_failure(run, rule::judge_counters,
                      "counters account for 5130 tokens; these requests explain 2550 to 2620");
 }
@@ -185,7 +98,10 @@ TEST_CASE("judge: prefix-cache hits invalidate, by usage or by counter") {
     run.samples[5].cached_tokens = 64;
   }
   SECTION("counter") {
-    run.prefix_cache_hits = 64;
+    run.counted.cached_tokens = 64;
+  }
+  SECTION("log") {
+    run.log = judge::EngineLog{.cached_tokens = 64};
   }
   check_only_failure(run, rule::judge_prefix_cache, "64");
 }
@@ -270,11 +186,6 @@ TEST_CASE("judge: power and exclusive use of the GPUs follow from the telemetry"
     run.telemetry->occupied_before = "GPU 0 had 1 processes and 9000 MiB in use";
     outcomes(Outcome::kPassed, Outcome::kFailed, "before the engine was launched, GPU 0 had");
   }
-}
-
-TEST_CASE("judge: the tolerance is that of a least-variance schedule") {
-  CHECK(judge::acceptance_tolerance(5.7, 447, 3.3) == Approx(3.3 * std::sqrt(0.21 / 447)).epsilon(1e-6));
-  CHECK(judge::acceptance_tolerance(6.0, 447, 3.3) == Approx(0).margin(1e-8));
 }
 
 TEST_CASE("judge: the verdict as JSON names each rule") {

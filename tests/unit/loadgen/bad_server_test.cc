@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <optional>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,6 +79,19 @@ HttpServer::Script sending(Events pieces) {
   };
 }
 
+// The same events as chat completions: the text is in a delta.
+Events as_chat(Events pieces) {
+  static const std::regex kText(R"("text":("[^"]*"))");
+  for (std::string& piece : pieces) piece = std::regex_replace(piece, kText, R"("delta":{"content":$1})");
+  return pieces;
+}
+
+LoadSpec as_chat(LoadSpec spec) {
+  spec.api = Api::kChat;
+  spec.prompt_words = {"able", "acid"};
+  return spec;
+}
+
 // Answers its n-th request with the good stream in two pieces, the first of n + 1 bytes.
 HttpServer::Script splitting(std::atomic<size_t>& next) {
   return [&next, text = joined(kGood)](const HttpRequest&, Reply& reply) {
@@ -134,12 +148,12 @@ TEST_CASE("bad servers: over HTTPS, the key goes into a header, and an unknown a
   const test::TestDir dir;
   const HttpServer server(sending(kGood), authority.wires());
   LoadSpec spec = spec_for(https_url(server), 2);
-  spec.api_key = "hunter2";
+  spec.access.bearer_token = "hunter2";
   const Measurement refused = run(spec);
   CHECK(server.requests().empty());
   REQUIRE(refused.problems.items().size() == 2);
   CHECK(refused.problems.items()[0].rule == diag::rule::http_tls);
-  spec.ca_file = dir.write("ca.pem", authority.pem());
+  spec.access.ca_file = dir.write("ca.pem", authority.pem());
   const Measurement m = run(spec);
   CHECK(m.problems.empty());
   CHECK(server.requests().at(0).headers.at("authorization") == "Bearer hunter2");
@@ -168,19 +182,38 @@ TEST_CASE("bad servers: what is odd but right is counted right") {
                           usage(kOutput))),
         kDone}},
       {"usage twice", {kGood[0], kGood[1], kLast, kUsage, kUsage, kDone}},
+      {"no usage event, the usage with the last token alone",
+       {kGood[0], kGood[1],
+        event(fmt::format(R"({{"choices":[{{"text":"d","token_ids":[14],"finish_reason":"length"}}],{}}})",
+                          usage(kOutput))),
+        kDone}},
+      {"data in several lines",
+       {"data: {\"choices\":[{\"text\":\"a\",\ndata: \"token_ids\":[11],\ndata:\"finish_reason\":null}]}\n\n", kGood[1],
+        kLast, kUsage, kDone}},
+      {"lines end with CR",
+       {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\r", kGood[1], kLast, kUsage, "data: [DONE]\r\r"}},
+      {"a byte order mark, names, numbers and times to retry",
+       {"\xEF\xBB\xBF"
+        "retry: 10\nid: 1\nevent: completion\n" +
+            kGood[0],
+        "id: 1\n" + kGood[1], "id\n" + kLast, kUsage, kDone}},
+      {"more after [DONE]", {joined(kGood), tokens("more", "15,16"), kUsage}},
       {"lines end with CRLF",
        {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\n\r\n", kGood[1], kLast, kUsage, kDone}},
   };
   for (const Case& c : cases) {
-    CAPTURE(c.what);
-    const HttpServer server(sending(c.pieces));
-    // The identifier "x" is that of all replies: they are told apart by their connections.
-    const Measurement m = run(spec_for(server.url(), 4));
-    std::string messages;
-    for (const auto& problem : m.problems.items()) messages += problem.message + "\n";
-    CAPTURE(messages);
-    CHECK(m.problems.empty());
-    for (const sample::Sample& s : m.samples) CHECK(s.received_tokens == kOutput);
+    for (const bool chat : {false, true}) {
+      CAPTURE(c.what, chat);
+      const HttpServer server(sending(chat ? as_chat(c.pieces) : c.pieces));
+      // The identifier "x" is that of all replies: they are told apart by their connections.
+      const LoadSpec spec = spec_for(server.url(), 4);
+      const Measurement m = run(chat ? as_chat(spec) : spec);
+      std::string messages;
+      for (const auto& problem : m.problems.items()) messages += problem.message + "\n";
+      CAPTURE(messages);
+      CHECK(m.problems.empty());
+      for (const sample::Sample& s : m.samples) CHECK(s.received_tokens == kOutput);
+    }
   }
 }
 

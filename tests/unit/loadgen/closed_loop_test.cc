@@ -279,10 +279,41 @@ TEST_CASE("closed loop: a spec that makes no sense is refused before anything is
   CHECK(engine.server().requests().empty());
 }
 
+TEST_CASE("closed loop: a key that the server repeats is in no record and no message") {
+  const std::string key = "sk-0123456789abcdefghij";
+  const auto repeating = GENERATE(0, 1, 2, 3);
+  CAPTURE(repeating);
+  const test::HttpServer server([&](const test::HttpRequest& request, test::Reply& reply) {
+    const std::string given = request.headers.at("authorization");
+    switch (repeating) {
+      case 0:
+        return reply.whole(401, "application/json", R"({"error":{"message":"Incorrect key: )" + given + "\"}}");
+      case 1:
+        return reply.whole(200, "text/html", std::string(170, 'x') + given);  // an excerpt cuts it
+      case 2:
+        reply.head(200, "text/event-stream");
+        reply.piece("data: {\"error\":\"" + std::string(275, 'x') + given + "\"}\n\n");
+        return reply.end();
+      default:
+        reply.head(200, "text/event-stream");
+        reply.piece(R"(data: {"choices":[{"text":"a","finish_reason":")" + given + "\"}]}\n\ndata: [DONE]\n\n");
+        return reply.end();
+    }
+  });
+  LoadSpec spec = spec_for(server.url());
+  spec.access.bearer_token = key;
+  const Measurement m = run(spec);
+  CHECK(!m.problems.empty());
+  std::string all;
+  for (const auto& problem : m.problems.items()) all += problem.message + problem.help + "\n";
+  for (const auto& s : m.samples) all += sample::to_json(s).dump() + "\n";
+  for (size_t length = 5; length <= key.size(); ++length) CHECK(!contains(all, key.substr(0, length)));
+}
+
 TEST_CASE("closed loop: the key goes into the header and nowhere else") {
   const FaultEngine engine({.fault = Fault::kHttp500});
   LoadSpec spec = spec_for(engine.url());
-  spec.api_key = "hunter2";
+  spec.access.bearer_token = "hunter2";
   const Measurement m = run(spec);
   CHECK(engine.server().requests().at(0).headers.at("authorization") == "Bearer hunter2");
   for (const auto& problem : m.problems.items()) CHECK(!contains(problem.message + problem.help, "hunter2"));

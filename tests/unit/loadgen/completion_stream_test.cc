@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "orchestrator/digest/sha256.h"
+#include "orchestrator/loadgen/completion_event.h"
 #include "tests/support/catch.h"
 
 namespace sweep::loadgen {
@@ -128,6 +129,23 @@ TEST_CASE("completion stream: events read together are one chunk") {
       {tokens("a", "1", 1) + tokens("b", "2,3", 3), tokens("c", "4", 4, "\"length\"") + final_usage(4) + kDone});
   CHECK((o.sample.chunks == std::vector<sample::Chunk>{{1'000'000, 3}, {2'000'000, 1}}));
   CHECK(*o.sample.received_tokens == 4);
+}
+
+TEST_CASE("completion stream: halves of a character in two events are text, and whole ones stay whole") {
+  const auto o = observe({tokens(R"(a\ud83d)", "1", 1), tokens(R"(\ude00b)", "2", 2),
+                          tokens(R"(\ud83d\ude00 \\ud83d)", "3", 3, "\"length\""), final_usage(3), kDone});
+  CHECK(o.rules.empty());
+  CHECK(*o.sample.received_tokens == 3);
+  const auto text = observe({tokens(R"(a\uD83D)", "", 1), tokens(R"(\uDE00b)", "", 2),
+                             tokens(R"(\ud83d\ude00 \\ud83d)", "", 3, "\"length\""), final_usage(3), kDone});
+  CHECK(text.rules.empty());
+  CHECK(text.sample.output_sha256 == digest::sha256_hex("a\xEF\xBF\xBD\xEF\xBF\xBD"
+                                                        "b\xF0\x9F\x98\x80 \\ud83d"));
+}
+
+TEST_CASE("completion stream: what only looks like a half of a character is malformed as ever") {
+  for (const char* bad : {R"({"a": "\ud83)", R"({"a": "\ud8zz"})", R"({"a": \ud83d})", R"({"a": "\ud83d)"})
+    CHECK(observe({event(bad), kDone}).rules == Rules{"load/malformed-event"});
 }
 
 TEST_CASE("completion stream: the first finish reason counts") {

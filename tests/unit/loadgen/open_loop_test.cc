@@ -80,7 +80,7 @@ TEST_CASE("open loop: requests are sent on the schedule and not before, answered
   const Arrivals arrivals{.per_second = 500};
   const auto m = run_open_loop(spec_for(engine.url(), 20), arrivals, keep_nothing);
   REQUIRE(m.has_value());
-  CHECK(m->problems.empty());
+  CHECK_FALSE(m->problems.has_errors());  // a busy machine may send late, and says so
   CHECK(m->not_sent == 0);
   const auto samples = measured(*m);
   REQUIRE(samples.size() == 20);
@@ -108,7 +108,8 @@ TEST_CASE("open loop: what falls due while the client is busy is still sent, and
                                  return diag::Done{};
                                });
   REQUIRE(m.has_value());
-  CHECK(m->problems.empty());
+  REQUIRE(m->problems.items().size() == 1);
+  CHECK(m->problems.items()[0].rule == diag::rule::load_late_sending);
   const auto samples = measured(*m);
   REQUIRE(samples.size() == 40);
   int64_t late = 0;

@@ -1,6 +1,7 @@
 #include "orchestrator/pipeline/prompt_tokens.h"
 
 #include "orchestrator/base/temp_dir.h"
+#include "orchestrator/diag/rules/run.h"
 #include "tests/support/catch.h"
 
 using namespace sweep;
@@ -14,6 +15,7 @@ class ModelFolder {
     REQUIRE(base::write_file_atomic(folder_.path() / "tokenizer.json", tokenizer).has_value());
   }
   diag::Result<loadgen::TokenRange> tokens() const { return pipeline::prompt_tokens(folder_.path()); }
+  diag::Result<std::vector<std::string>> words() const { return pipeline::prompt_words(folder_.path()); }
 
  private:
   base::TempDir folder_ = base::TempDir::create().value();
@@ -36,6 +38,36 @@ TEST_CASE("prompt tokens: a config nested in text_config counts") {
   const auto range = folder.tokens().value();
   CHECK(range.end == 10);
   CHECK(range.excluded == std::vector<int64_t>{3});
+}
+
+TEST_CASE("prompt words: those that are one token at the beginning and behind a space, in both spellings") {
+  std::string bpe;
+  std::string unigram;
+  for (char a = 'a'; a <= 'z'; ++a)
+    for (char b = 'a'; b <= 'k'; ++b) {
+      const std::string word{'q', a, b};
+      bpe += (bpe.empty() ? "" : ",") + ("\"" + word + "\": 1, \"\u0120" + word + "\": 2");
+      unigram += (unigram.empty() ? "" : ",") + ("[\"" + word + "\", 0], [\"\u2581" + word + "\", 0]");
+    }
+  const std::string others = R"("alone": 3, "\u0120behind": 4, "Caps": 5, "\u0120Caps": 6, "ab": 7, "\u0120ab": 8)";
+  for (const std::string& vocabulary : {"{" + bpe + ", " + others + "}", "[" + unigram + ", [\"alone\", 0], [], 7]"}) {
+    const ModelFolder folder("{}", R"({"model": {"vocab": )" + vocabulary + "}}");
+    const auto words = folder.words();
+    REQUIRE(words.has_value());
+    CHECK(words->size() == 26 * 11);
+    CHECK(words->front() == "qaa");
+    CHECK(words->back() == "qzk");
+  }
+}
+
+TEST_CASE("prompt words: too few of them, or no vocabulary, is refused with the way out") {
+  for (const char* tokenizer : {"{}", R"({"model": 1})", R"({"model": {"vocab": "x"}})",
+                                R"({"model": {"vocab": {"word": 1, "\u0120word": 2}}})"}) {
+    const auto words = ModelFolder("{}", tokenizer).words();
+    REQUIRE_FALSE(words.has_value());
+    CHECK(words.error().rule == diag::rule::run_no_words);
+    CHECK(contains(words.error().help, "--api completions"));
+  }
 }
 
 TEST_CASE("prompt tokens: files without a usable vocabulary are refused") {

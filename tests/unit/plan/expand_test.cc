@@ -43,6 +43,13 @@ TEST_CASE("expand: the embedded entry is one research-only job without GPUs and 
   CHECK(job.pin == "matrix/models/embedded-mla-8h.json");
 }
 
+TEST_CASE("expand: an embedded entry on a runner with GPUs uses those that it names") {
+  const plan::Plan plan = plan::expand(repository(), {.entries = {"embedded-v4flashx2-h200-tp2-dspark"}});
+  REQUIRE(plan.jobs.size() == 1);
+  CHECK(plan.jobs[0].gpus == 2);
+  CHECK(plan.jobs[0].tp == 2);
+}
+
 TEST_CASE("expand: flags and environment of the recipe reach the job, without acceptance control") {
   const plan::Plan plan = plan::expand(repository(), {.entries = {"dsv41flash-fp8-h200-sglang-dspark"}});
   REQUIRE(plan.jobs.size() == 1);
@@ -84,6 +91,6 @@ TEST_CASE("expand: a concurrency that the entry does not list is an error for a 
 }
 
 TEST_CASE("expand: an entry named twice gives its jobs once") {
-  const plan::Plan plan = plan::expand(repository(), {.entries = {"embedded-dspark-8k256", "embedded*"}});
+  const plan::Plan plan = plan::expand(repository(), {.entries = {"embedded-dspark-8k256", "embedded-dspark*"}});
   CHECK(plan.jobs.size() == 1);
 }

@@ -36,7 +36,7 @@ json document(const plan::Job& job, const judge::Verdict& verdict) {
   return report::result_document({.job = job,
                                   .summary = summary,
                                   .verdict = verdict,
-                                  .acceptance = judge::Steps{.steps = 450, .accepted = 2115},
+                                  .acceptance = judge::Realised::counted(450, 2115),
                                   .planned_requests = 10,
                                   .kernels = {{"arch", "cpu"}, {"content_id", "abc"}},
                                   .power = {{"measured", false}, {"reason", "no GPU was used"}}});

@@ -158,4 +158,20 @@ TEST_CASE("summarise: nothing measured gives nothing, not zero") {
   CHECK(!summary.ttft_ms.mean);
 }
 
+TEST_CASE("summarise: the most requests in flight are those whose times overlap, warm-up left out") {
+  const auto at = [](int64_t sent, int64_t ended, Phase phase = Phase::kMeasured) {
+    Sample s = made(sent, {{1, 1}, {2, 1}});
+    s.end_ns = ended * kMs;
+    s.phase = phase;
+    return s;
+  };
+  CHECK(summarise({}).most_in_flight == 0);
+  // One after the other, as at concurrency 1: the next is sent when the last has ended.
+  CHECK(summarise(std::vector{at(0, 10), at(10, 20), at(20, 30)}).most_in_flight == 1);
+  CHECK(summarise(std::vector{at(0, 10), at(5, 20), at(9, 30), at(25, 40)}).most_in_flight == 3);
+  CHECK(summarise(std::vector{at(0, 10), at(5, 20, Phase::kWarmUp)}).most_in_flight == 1);
+  // A damaged record that ends before it was sent takes nothing away from the others.
+  CHECK(summarise(std::vector{at(5, 0), at(4, 20)}).most_in_flight == 1);
+}
+
 }  // namespace sweep::sample

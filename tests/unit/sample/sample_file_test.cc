@@ -1,5 +1,7 @@
 #include "orchestrator/sample/sample_file.h"
 
+#include <nlohmann/json.hpp>
+
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/load.h"
 #include "tests/support/catch.h"
@@ -89,6 +91,20 @@ TEST_CASE("sample file: another kind, another version and no file are refused") 
   CHECK(contains(read_samples(dir / "version").error().message, "schema_version is 2, expected 1"));
   CHECK(read_samples(dir / "absent").error().rule == diag::rule::file_unreadable);
   CHECK(SampleWriter::create(dir / "no/such/folder/r").error().rule == diag::rule::file_unwritable);
+}
+
+TEST_CASE("sample file: lines without a bottom and tokens without number are refused, not computed with") {
+  const std::string header = "{\"kind\":\"sweepctl-requests\",\"schema_version\":1}\n";
+  const std::string deep(100'000, '[');
+  CHECK(contains(parse_samples(header + deep + "\n", "r").error().message, "nests deeper"));
+  CHECK(
+      contains(parse_samples("{\"kind\":\"sweepctl-requests\",\"schema_version\":" + deep + "\n", "r").error().message,
+               "nests deeper"));
+  Sample sample;
+  sample.chunks.assign(200, Chunk{.ns = 1, .tokens = 1 << 20});
+  CHECK(contains(parse_samples(header + to_json(sample).dump() + "\n", "r").error().message, "more than"));
+  sample.chunks.resize(10);
+  CHECK(parse_samples(header + to_json(sample).dump() + "\n", "r").has_value());
 }
 
 TEST_CASE("sample file: a full disk is reported by the write that meets it") {

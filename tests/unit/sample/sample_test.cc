@@ -71,6 +71,16 @@ TEST_CASE("sample: values out of range are refused") {
   CHECK(!with("problems", {"text"}));
   CHECK(!with("prompt_seed", -1));
   CHECK(with("chunks", {{1, nullptr}}));
+  // Differences and sums of what is accepted are numbers too.
+  for (const char* time : {"scheduled_ns", "sent_ns", "first_token_ns", "last_token_ns", "end_ns", "sent_unix_ns"}) {
+    CHECK(!with(time, -1));
+    CHECK(!with(time, INT64_MAX));
+    CHECK(with(time, int64_t{1} << 62));
+  }
+  CHECK(!with("completion_tokens", -1));
+  CHECK(!with("completion_tokens", int64_t{1} << 41));
+  CHECK(!with("chunks", {{1, -1}}));
+  CHECK(!with("chunks", {{-1, 1}}));
   CHECK(!sample_from_json("text").has_value());
 }
 
