@@ -12,12 +12,15 @@
 #include "kernels/api/layout.h"
 #include "kernels/api/variant.h"
 #include "kernels/cuda/call.h"
+#include "kernels/cuda/dense_plan.h"
 #include "kernels/cuda/plan.h"
 
 namespace flashmla::cuda {
 namespace {
 
-constexpr size_t kFamilies = 6;  // four record formats, two dense keys
+constexpr size_t kFamilies = 8;         // four record formats, two dense keys, and these again
+constexpr size_t kFirstPageFamily = 6;  // for whole pages; without kernels where the architecture has none
+constexpr size_t kFirstDenseFamily = 4;
 
 struct Family {
   Kernels kernels;
@@ -29,7 +32,7 @@ size_t family_of(const flashmla_sparse_decode_params& params) {
 }
 
 size_t family_of(const flashmla_dense_decode_params& params) {
-  return params.d_qk == kDenseDimsLong ? 4 : 5;
+  return kFirstDenseFamily + (params.d_qk == kDenseDimsLong ? 0 : 1);
 }
 
 Work work_of(const flashmla_sparse_decode_params& params) {
@@ -134,13 +137,37 @@ Plan plan_of(const flashmla_context& context, const Params& params) {
   return make_plan(family.kernels, family.occupancies, work, padded);
 }
 
+const Family& page_family(const flashmla_context& context, const flashmla_dense_decode_params& params) {
+  return context.families[family_of(params) - kFirstDenseFamily + kFirstPageFamily];
+}
+
+// The same by the kernels for whole pages, if there are any.
+Plan page_plan_of(const flashmla_context& context, const flashmla_dense_decode_params& params) {
+  const Family& family = page_family(context, params);
+  const Work work = work_of(params);
+  return make_dense_plan(family.kernels, family.occupancies, work, padded_heads(params.num_heads) * params.s_q);
+}
+
+// The plan of a call.
+Plan choose_plan(const flashmla_context& context, const flashmla_sparse_decode_params& params,
+                 const DecodeArguments& /*arguments*/) {
+  return plan_of(context, params);
+}
+
+Plan choose_plan(const flashmla_context& context, const flashmla_dense_decode_params& params,
+                 const DecodeArguments& arguments) {
+  const Pool& pool = arguments.main.pool;
+  const bool whole = !page_family(context, params).kernels.empty() && pool.aligned && box_tokens(pool) != 0;
+  return whole ? page_plan_of(context, params) : plan_of(context, params);
+}
+
 template <typename Params>
 flashmla_status decode(flashmla_context& context, const Params& params) {
   ErrorText& error = context.error;
-  const Plan plan = plan_of(context, params);
+  DecodeArguments arguments = make_arguments(params);
+  const Plan plan = choose_plan(context, params, arguments);
   const flashmla_status status = check_workspace(params.workspace, params.workspace_bytes, plan.workspace_bytes, error);
   if (status != FLASHMLA_OK) return status;
-  DecodeArguments arguments = make_arguments(params);
   set_shards(arguments, plan.grid.splits, plan.grid.parts, static_cast<float*>(params.workspace));
   const CurrentDevice current(context.device);
   cudaError_t result = current.error();
@@ -180,7 +207,9 @@ flashmla_status flashmla_context_create(const flashmla_options* options, flashml
                                                   kernels_v41(),
                                                   kernels_v41_fp4(),
                                                   kernels_dense576(),
-                                                  kernels_dense512()};
+                                                  kernels_dense512(),
+                                                  kernels_dense576_sm90(),
+                                                  kernels_dense512_sm90()};
   for (size_t i = 0; i < kFamilies; ++i) {
     Family& family = made->families[i];
     family.kernels = kernels[i];
@@ -224,7 +253,13 @@ flashmla_status flashmla_dense_decode_workspace(flashmla_context* context, const
   flashmla_status status = begin_workspace_call(context, params, bytes);
   if (status == FLASHMLA_OK) status = check_dense_shape(*params, context->error);
   if (status != FLASHMLA_OK) return status;
-  *bytes = params->batch == 0 ? 0 : plan_of(*context, *params).workspace_bytes;
+  *bytes = 0;
+  if (params->batch == 0) return FLASHMLA_OK;
+  // Which kernels run depends on where the pages will lie, too.
+  *bytes = plan_of(*context, *params).workspace_bytes;
+  if (!page_family(*context, *params).kernels.empty()) {
+    *bytes = std::max(*bytes, page_plan_of(*context, *params).workspace_bytes);
+  }
   return FLASHMLA_OK;
 }
 

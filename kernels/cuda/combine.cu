@@ -6,6 +6,7 @@ namespace flashmla::cuda {
 namespace {
 
 constexpr int kCombineThreads = kPartialDims / 4;
+constexpr int kAhead = 16;
 
 // One block per row and head; `partial` as Destination fills it: [row][part][head][512] FP32, then of the same shape
 // {maximum, sum}.
@@ -18,21 +19,36 @@ __global__ void __launch_bounds__(kCombineThreads)
   const auto* summaries =
       reinterpret_cast<const float2*>(a.partial + int64_t{rows} * parts * heads * kPartialDims) + first;
   const auto* values = reinterpret_cast<const float4*>(a.partial + first * kPartialDims) + threadIdx.x;
+  // All of the first values are on their way before anything is waited for.
+  float4 ahead[kAhead];
+#pragma unroll
+  for (int p = 0; p < kAhead; ++p) {
+    if (p < parts) ahead[p] = values[int64_t{p} * heads * kCombineThreads];
+  }
+  __shared__ float2 shared_summaries[kMaxParts];
+  for (int p = static_cast<int>(threadIdx.x); p < parts; p += kCombineThreads) {
+    shared_summaries[p] = summaries[int64_t{p} * heads];
+  }
+  __syncthreads();
   float maximum = kNoMaximum;
-  for (int p = 0; p < parts; ++p) maximum = fmaxf(maximum, summaries[int64_t{p} * heads].x);
+  for (int p = 0; p < parts; ++p) maximum = fmaxf(maximum, shared_summaries[p].x);
   float sum = 0;
   float4 total = {0, 0, 0, 0};
-#pragma unroll 4
-  for (int p = 0; p < parts; ++p) {
-    const float2 summary = summaries[int64_t{p} * heads];
+  const auto add = [&](int p, const float4& v) {
+    const float2 summary = shared_summaries[p];
     const float weight = summary.y * exp2_fast(summary.x - maximum);
-    const float4 v = values[int64_t{p} * heads * kCombineThreads];
     sum += weight;
     total.x = fmaf(v.x, weight, total.x);
     total.y = fmaf(v.y, weight, total.y);
     total.z = fmaf(v.z, weight, total.z);
     total.w = fmaf(v.w, weight, total.w);
+  };
+#pragma unroll
+  for (int p = 0; p < kAhead; ++p) {
+    if (p < parts) add(p, ahead[p]);
   }
+#pragma unroll 8
+  for (int p = kAhead; p < parts; ++p) add(p, values[int64_t{p} * heads * kCombineThreads]);
   const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
   // Sparse: a row is a query token; dense: a row has the heads of all query tokens.
   const int32_t token =

@@ -9,11 +9,13 @@
 
 namespace flashmla::cuda {
 
+constexpr int32_t kMaxParts = 64;
+
 struct Grid {
   int32_t rows;         // sparse: query tokens of all requests; dense: requests
   int32_t head_blocks;  // blocks that share a row's heads
   int32_t splits;       // blocks of a cluster that share a row's tokens
-  int32_t parts;        // clusters that share a row's tokens; with more than one, combine() follows
+  int32_t parts;        // clusters that share a row's tokens, up to kMaxParts; with more than one, combine() follows
 };
 
 // A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
@@ -47,6 +49,8 @@ Kernels kernels_dense512();
 // More for sm_90a; none for other architectures.
 Kernels kernels_v4_sm90();
 Kernels kernels_v32_sm90();
+Kernels kernels_dense576_sm90();  // for pages as box_tokens() (dense_plan.h) says
+Kernels kernels_dense512_sm90();
 
 // Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens).
 cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream);

@@ -11,7 +11,6 @@ constexpr double kMerge = 2.2;
 constexpr double kPerSplit = 0.12;
 constexpr double kCombine = 4.5;
 constexpr double kPerPart = 0.05;
-constexpr int32_t kMaxParts = 64;
 constexpr int64_t kGroupTokens = 16;
 constexpr int64_t kTokensOfPart = 256;  // less is not worth a second kernel
 

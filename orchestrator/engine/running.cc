@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "orchestrator/base/file.h"
+#include "orchestrator/base/json_fields.h"
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/diag/rules/file.h"
@@ -169,16 +170,19 @@ void RunningEngine::stop() {
 }
 
 void end_left_behind(const nlohmann::json& engine) {
-  if (!engine.is_object()) return;
-  const int64_t pid = engine.value("pid", int64_t{0});
+  const auto text = [](const nlohmann::json& object, const char* name) {
+    const nlohmann::json* value = base::member(object, name);
+    return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+  };
+  const auto pid = static_cast<pid_t>(base::count_in(engine, "pid").value_or(0));
   if (pid > 1) {
-    const auto started = exec::start_time_of(static_cast<pid_t>(pid));
-    if (started && *started == engine.value("pid_start_time", uint64_t{0})) ::kill(-static_cast<pid_t>(pid), SIGKILL);
+    const auto started = exec::start_time_of(pid);
+    const auto recorded = base::count_in(engine, "pid_start_time");
+    if (started && recorded && *started == static_cast<uint64_t>(*recorded)) ::kill(-pid, SIGKILL);
   }
-  if (const auto mark = engine.find("mark"); mark != engine.end() && mark->is_string())
-    exec::kill_marked(mark->get<std::string>());
-  if (const auto container = engine.find("container"); container != engine.end() && container->is_object())
-    remove_container(container->value("runtime", ""), container->value("name", ""));
+  exec::kill_marked(text(engine, "mark"));
+  if (const nlohmann::json* container = base::member(engine, "container"))
+    remove_container(text(*container, "runtime"), text(*container, "name"));
 }
 
 diag::Result<base::Done> check_server(const ServerAddress& server, const std::string& model,

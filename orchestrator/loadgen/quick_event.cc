@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstring>
 #include <system_error>
 
 #include "orchestrator/base/json_fields.h"

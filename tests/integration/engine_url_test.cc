@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -39,36 +40,40 @@ Ran run_with(const SmallCheckout& checkout, std::vector<std::string> more, const
           .output = base::read_file(command.output).value()};
 }
 
-// In front of an engine: wants the key, and passes on what has it.
+// In front of an engine: wants the key, and passes on what has it. One that repeats the key does so in every completion
+// after the first, which is the probe before the load.
 class Doorman {
  public:
   Doorman(const FaultEngine& engine, const TestAuthority& authority, bool repeats_the_key)
-      : server_([&engine, repeats_the_key](const HttpRequest& request,
-                                           Reply& reply) { answer(engine, repeats_the_key, request, reply); },
-                authority.wires()) {}
+      : engine_(engine),
+        repeats_the_key_(repeats_the_key),
+        server_([this](const HttpRequest& request, Reply& reply) { answer(request, reply); }, authority.wires()) {}
 
   std::string url() const { return fmt::format("https://localhost:{}", server_.port()); }
   const HttpServer& server() const { return server_; }
 
  private:
-  static void answer(const FaultEngine& engine, bool repeats_the_key, const HttpRequest& request, Reply& reply) {
+  void answer(const HttpRequest& request, Reply& reply) {
     const auto found = request.headers.find("authorization");
     const std::string given = found == request.headers.end() ? "" : found->second;
     if (given != "Bearer " + kKey)
       return reply.whole(401, "application/json", R"({"error":{"message":"Incorrect API key: )" + given + "\"}}");
-    if (repeats_the_key && request.target == "/server_info")
+    if (repeats_the_key_ && request.target == "/server_info")
       return reply.whole(200, "application/json", R"({"version":"1","headers":")" + given + "\"}");
-    if (repeats_the_key && request.target == "/v1/completions") {
+    if (repeats_the_key_ && request.target == "/v1/completions" && completions_++ > 0) {
       reply.head(200, "text/event-stream");
       reply.piece("data: {\"error\":{\"message\":\"no credit left for " + given + "\"}}\n\n");
       return reply.end();
     }
     std::string text = fmt::format("{} {} HTTP/1.1\r\n", request.method, request.target);
     for (const auto& [name, value] : request.headers) text += fmt::format("{}: {}\r\n", name, value);
-    reply.connect_through(engine.port(), text + "\r\n" + request.body);
+    reply.connect_through(engine_.port(), text + "\r\n" + request.body);
   }
 
-  HttpServer server_;
+  const FaultEngine& engine_;
+  bool repeats_the_key_;
+  std::atomic<int> completions_ = 0;
+  HttpServer server_;  // last: its threads use the rest
 };
 
 // Every file below the folder that holds the text.

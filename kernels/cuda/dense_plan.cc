@@ -1,0 +1,76 @@
+#include "kernels/cuda/dense_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace flashmla::cuda {
+namespace {
+
+// A rough model of one block, fitted to an H200 (PERF.md), in microseconds. A tile costs what its block needs for it,
+// or what the memory needs, if that is more.
+constexpr double kStart = 5.0;
+constexpr double kTile = 0.75;
+constexpr double kTilePerRow = 0.035;
+constexpr double kTileRead = 2.28;  // where all multiprocessors read
+constexpr double kMerge = 0.7;
+constexpr double kMergePerRow = 0.1;
+constexpr double kPerSplit = 0.1;
+constexpr double kCombine = 2.2;
+constexpr double kPerPart = 0.1;
+constexpr double kPerPartial = 0.0008;  // of one row
+
+constexpr int32_t kTileTokens = 64;
+constexpr int32_t kLeastBoxTokens = 16;
+constexpr int64_t kStrideLimit = int64_t{1} << 40;  // bytes, of a tensor map
+
+constexpr int64_t divide_up(int64_t number, int64_t by) {
+  return (number + by - 1) / by;
+}
+
+}  // namespace
+
+int32_t box_tokens(const Pool& pool) {
+  if (pool.num_slots == 0 || pool.page_stride >= kStrideLimit || pool.row_stride >= kStrideLimit) return 0;
+  int32_t tokens = kTileTokens;
+  while (pool.page_size.divisor % static_cast<uint32_t>(tokens) != 0) tokens /= 2;
+  return tokens >= kLeastBoxTokens ? tokens : 0;
+}
+
+Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
+                     int32_t padded_heads) {
+  size_t index = 0;
+  while (index + 1 < kernels.size() && kernels[index].heads < work.heads) ++index;
+  const Kernel& kernel = kernels[index];
+  const Occupancy& occupancy = occupancies[index];
+  const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
+  const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kTileTokens), 1);
+  Plan plan{&kernel, {work.rows, static_cast<int32_t>(divide_up(padded_heads, kernel.heads)), 1, 1}, 0};
+  const double merge = kMerge + kMergePerRow * kernel.heads;
+  const double block_tile = kTile + kTilePerRow * kernel.heads;
+  double best = std::numeric_limits<double>::infinity();
+  for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
+    const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
+    if (at_once == 0 || splits > tiles) continue;
+    for (int32_t parts = 1; parts <= kMaxParts && int64_t{splits} * parts <= tiles; ++parts) {
+      if (parts > 1 && rows * parts > at_once) break;  // a second kernel is for what leaves multiprocessors idle
+      const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
+      const auto busy = static_cast<double>(std::min(rows * parts, at_once) * splits);
+      const double tile = std::max(block_tile, kTileRead * busy / occupancy.multiprocessors);
+      const auto tiles_of_block = static_cast<double>(divide_up(tiles, int64_t{splits} * parts));
+      double time = waves * (kStart + tile * tiles_of_block + (splits > 1 ? merge + kPerSplit * splits : 0));
+      if (parts > 1) {
+        time +=
+            kCombine + kPerPart * parts + kPerPartial * static_cast<double>(int64_t{work.rows} * work.heads * parts);
+      }
+      if (time < best) {
+        best = time;
+        plan.grid.splits = splits;
+        plan.grid.parts = parts;
+      }
+    }
+  }
+  if (plan.grid.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, plan.grid.parts);
+  return plan;
+}
+
+}  // namespace flashmla::cuda

@@ -1,0 +1,109 @@
+// How a dense call is spread over a device, and which pages the kernels for whole pages can copy.
+#include "kernels/cuda/dense_plan.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace flashmla::cuda {
+namespace {
+
+Kernels some_kernels() {
+  Kernels kernels;
+  for (const int32_t rows : {16, 32, 64}) {
+    Kernel kernel{};
+    kernel.heads = rows;
+    kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+std::vector<Occupancy> device(int32_t multiprocessors, int32_t largest) {
+  Occupancy occupancy{};
+  occupancy.multiprocessors = multiprocessors;
+  for (int32_t splits = 1; splits <= largest; ++splits) {
+    occupancy.clusters[static_cast<size_t>(splits)] = multiprocessors / splits;
+  }
+  return {3, occupancy};
+}
+
+Pool pool_of(int32_t page_size) {
+  Pool pool{};
+  pool.page_size = Divisor::of(page_size);
+  pool.num_slots = int64_t{page_size} * 10;
+  pool.row_stride = 1152;
+  pool.page_stride = int64_t{1152} * page_size;
+  return pool;
+}
+
+TEST_CASE("dense plan: a call takes the kernel with the fewest rows that are enough") {
+  const Kernels kernels = some_kernels();
+  const auto heads_for = [&](int32_t rows) {
+    return make_dense_plan(kernels, device(132, 16), {4, rows, 1024}, rows).kernel->heads;
+  };
+  CHECK(heads_for(1) == 16);
+  CHECK(heads_for(16) == 16);
+  CHECK(heads_for(17) == 32);
+  CHECK(heads_for(33) == 64);
+  CHECK(heads_for(2048) == 64);
+}
+
+TEST_CASE("dense plan: every plan can run, and its workspace holds what its parts leave") {
+  const Kernels kernels = some_kernels();
+  for (const int32_t largest : {1, 4, 16}) {
+    const std::vector<Occupancy> occupancies = device(132, largest);
+    for (const int32_t requests : {1, 2, 8, 31, 128, 1000}) {
+      for (const int32_t rows : {1, 16, 30, 128, 2048}) {
+        for (const int64_t tokens : {0, 1, 64, 65, 1000, 32768, 1 << 24}) {
+          CAPTURE(largest, requests, rows, tokens);
+          const Plan plan = make_dense_plan(kernels, occupancies, {requests, rows, tokens}, rows);
+          const Grid& grid = plan.grid;
+          CHECK(grid.rows == requests);
+          CHECK(grid.head_blocks * plan.kernel->heads >= rows);
+          CHECK((grid.head_blocks - 1) * plan.kernel->heads < rows);
+          CHECK(grid.splits >= 1);
+          CHECK(grid.splits <= largest);
+          CHECK(grid.parts >= 1);
+          CHECK(grid.parts <= kMaxParts);
+          CHECK(int64_t{grid.splits} * grid.parts <= std::max<int64_t>((tokens + 63) / 64, 1));
+          CHECK(plan.workspace_bytes == (grid.parts > 1 ? partial_bytes(requests, rows, grid.parts) : 0));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("dense plan: padding adds blocks and changes nothing else") {
+  const Kernels kernels = some_kernels();
+  for (const int32_t requests : {1, 32, 128}) {
+    const Work work = {requests, 16, 8192};
+    const Plan native = make_dense_plan(kernels, device(132, 8), work, 16);
+    const Plan padded = make_dense_plan(kernels, device(132, 8), work, 64);
+    CHECK(padded.kernel == native.kernel);
+    CHECK(padded.grid.splits == native.grid.splits);
+    CHECK(padded.grid.parts == native.grid.parts);
+    CHECK(padded.grid.head_blocks == 4 * native.grid.head_blocks);
+    CHECK(padded.workspace_bytes == native.workspace_bytes);
+  }
+}
+
+TEST_CASE("dense plan: boxes divide pages, and pages without a box of 16 tokens are left to other kernels") {
+  CHECK(box_tokens(pool_of(64)) == 64);
+  CHECK(box_tokens(pool_of(256)) == 64);
+  CHECK(box_tokens(pool_of(96)) == 32);
+  CHECK(box_tokens(pool_of(16)) == 16);
+  CHECK(box_tokens(pool_of(80)) == 16);
+  CHECK(box_tokens(pool_of(8)) == 0);
+  CHECK(box_tokens(pool_of(1)) == 0);
+  CHECK(box_tokens(pool_of(65)) == 0);
+  Pool none = pool_of(64);
+  none.num_slots = 0;
+  CHECK(box_tokens(none) == 0);
+  Pool far_apart = pool_of(64);
+  far_apart.page_stride = int64_t{1} << 40;
+  CHECK(box_tokens(far_apart) == 0);
+}
+
+}  // namespace
+}  // namespace flashmla::cuda
