@@ -107,8 +107,10 @@ class Copier {
  private:
   // The page of this lane's box behind box `first` of the block; -1: there is none.
   __device__ __forceinline__ int32_t load_page(int32_t first) const {
-    const int32_t position = task_.first_tile * kTileTokens + (first + lane_) * pages_.box_tokens;
-    if (position >= task_.count) return -1;
+    const uint32_t position = static_cast<uint32_t>(task_.first_tile) * kTileTokens +
+                              static_cast<uint32_t>(first + lane_) * static_cast<uint32_t>(pages_.box_tokens);
+    // Unsigned: boxes that are looked up ahead may lie behind 2^31 tokens.
+    if (position >= static_cast<uint32_t>(task_.count)) return -1;
     const int32_t number = pages_.table[task_.request * pages_.table_stride + quotient(position, pages_.page_size)];
     return number >= 0 && number < pages_.count ? number : -1;
   }

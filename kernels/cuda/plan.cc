@@ -12,17 +12,23 @@ constexpr double kPerSplit = 0.12;
 constexpr double kCombine = 4.5;
 constexpr double kPerPart = 0.05;
 constexpr int64_t kGroupTokens = 16;
+constexpr int32_t kManyHeads = 64;
 constexpr int64_t kTokensOfPart = 256;  // less is not worth a second kernel
 
 constexpr int64_t divide_up(int64_t number, int64_t by) {
   return (number + by - 1) / by;
 }
 
-int32_t heads_of_block(const Kernels& kernels, int32_t heads) {
+int32_t most_heads(const Kernels& kernels, int32_t heads) {
   for (const Kernel& kernel : kernels) {
     if (kernel.heads >= heads) return kernel.heads;
   }
   return kernels.back().heads;
+}
+
+// Two blocks with half of the heads each start sooner than one, where there are few rows.
+bool suits(const Kernel& kernel, int32_t most_heads) {
+  return kernel.heads == most_heads || (most_heads == kManyHeads && kernel.heads == kManyHeads / 2);
 }
 
 struct Choice {
@@ -56,13 +62,14 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
 
 Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
                int32_t padded_heads) {
-  const int32_t heads = heads_of_block(kernels, work.heads);
+  const int32_t most = most_heads(kernels, work.heads);
   Choice best;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    if (kernels[i].heads == heads) consider(kernels[i], i, occupancies[i], work, best);
+    if (suits(kernels[i], most)) consider(kernels[i], i, occupancies[i], work, best);
   }
   Plan plan{&kernels[best.kernel], {}, 0};
-  plan.grid = {work.rows, static_cast<int32_t>(divide_up(padded_heads, heads)), best.splits, best.parts};
+  const auto head_blocks = static_cast<int32_t>(divide_up(padded_heads, plan.kernel->heads));
+  plan.grid = {work.rows, head_blocks, best.splits, best.parts};
   if (best.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, best.parts);
   return plan;
 }

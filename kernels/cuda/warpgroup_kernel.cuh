@@ -194,8 +194,8 @@ Kernel describe_warpgroup_kernel(double start, double per_token) {
 template <typename Format>
 Kernels describe_warpgroup_kernels() {
   if (std::string_view(FLASHMLA_ARCH_NAME) != "sm_90a") return {};
-  return {describe_warpgroup_kernel<Format, 8>(7.2, 0.025), describe_warpgroup_kernel<Format, 16>(7.2, 0.0276),
-          describe_warpgroup_kernel<Format, 32>(8, 0.038), describe_warpgroup_kernel<Format, 64>(15.6, 0.053)};
+  return {describe_warpgroup_kernel<Format, 8>(7.2, 0.026), describe_warpgroup_kernel<Format, 16>(7.2, 0.0295),
+          describe_warpgroup_kernel<Format, 32>(10, 0.038), describe_warpgroup_kernel<Format, 64>(22, 0.052)};
 }
 
 }  // namespace flashmla::cuda

@@ -89,6 +89,10 @@ void Load::on_end(RequestRecord& record, const http::StreamEnd& end) {
   const sample::Sample& sample = record.sample();
   if (!sample.ok()) ++state_.failed;
   if (sample.ok() && !sample.received_tokens) ++received_unknown_;
+  if (sample.ok() && sample.phase == sample::Phase::kMeasured) {
+    token_events_ += record.token_events();
+    chunks_ += static_cast<int64_t>(sample.chunks.size());
+  }
   state_.output_tokens += sample.completion_tokens.value_or(sample.received_tokens.value_or(0));
   note_problems(record);
   if (!sink_error_)
@@ -114,6 +118,18 @@ void Load::note_problems(const RequestRecord& record) {
   }
 }
 
+// A few are joined wherever a network is; many blur the times between chunks.
+void Load::note_joined_events() {
+  constexpr int64_t kFewestEvents = 1000;
+  constexpr int64_t kOneIn = 20;
+  const int64_t joined = token_events_ - chunks_;
+  if (token_events_ < kFewestEvents || joined * kOneIn <= token_events_) return;
+  measurement_.problems.add(
+      diag::make(diag::rule::load_joined_events,
+                 fmt::format("{} of {} events with tokens were read together with another one", joined, token_events_),
+                 "measure from a machine with a free core, and without a proxy that collects what it passes on"));
+}
+
 void Load::report_progress(bool now) {
   if (!*progress_) return;
   const int64_t now_ns = base::monotonic_ns();
@@ -135,6 +151,7 @@ diag::Result<Measurement> Load::finish() {
         diag::make(diag::rule::load_received_unknown,
                    fmt::format("the received tokens of {} requests could not be counted", received_unknown_),
                    "a server with return_token_ids or continuous_usage_stats lets the length be checked twice"));
+  note_joined_events();
   measurement_.cancelled = stop_.stop_requested();
   measurement_.window = sample::measured_window(measurement_.samples);
   return std::move(measurement_);

@@ -51,6 +51,7 @@ class Load {
   void on_end(RequestRecord& record, const http::StreamEnd& end);
   void count_failure(const http::StreamEnd& end);
   void note_problems(const RequestRecord& record);
+  void note_joined_events();
   void report_progress(bool now);
 
   const LoadSpec* spec_;
@@ -67,6 +68,8 @@ class Load {
   int64_t incomplete_in_a_row_ = 0;
   bool gave_up_ = false;
   int64_t received_unknown_ = 0;
+  int64_t token_events_ = 0;  // of measured replies
+  int64_t chunks_ = 0;        // what was left of them: events that were read together are one
   std::optional<diag::Diagnostic> sink_error_;
   Measurement measurement_;
 };

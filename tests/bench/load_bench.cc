@@ -157,7 +157,9 @@ Figures measure_product(const Schedule& schedule) {
                   .cpu_seconds = cpu_seconds() - cpu,
                   .wall_seconds = static_cast<double>(sweep::base::monotonic_ns() - begin_ns) * 1e-9};
   if (!measurement) give_up(measurement.error().message);
-  for (const auto& problem : measurement->problems.items()) give_up(problem.message);
+  // Joined events are a warning, and a column of the table.
+  for (const auto& problem : measurement->problems.items())
+    if (problem.severity == sweep::diag::Severity::kError) give_up(problem.message);
   for (const sample::Sample& one : measurement->samples)
     for (const sample::Chunk& chunk : one.chunks)
       outcome.streams[static_cast<size_t>(one.sequence)].insert(

@@ -121,6 +121,20 @@ TEST_CASE("plan: of kernels with the same heads, few tokens go to one and many t
   CHECK(make_plan(kernels, occupancies, {132, 16, 8192}, 16).kernel == &kernels[2]);
 }
 
+TEST_CASE("plan: 64 heads go to two blocks of 32 where rows are few, and to one where there are many") {
+  constexpr BlockTime kSlowStart = {22, 0.052, 0.052};
+  const Kernels kernels = {kernel(16, kQuickStart, kAnySplits), kernel(32, kQuickStart, kAnySplits),
+                           kernel(64, kSlowStart, kAnySplits)};
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  const Plan few = make_plan(kernels, occupancies, {1, 64, 640}, 64);
+  CHECK(few.kernel == &kernels[1]);
+  CHECK(few.grid.head_blocks == 2);
+  const Plan many = make_plan(kernels, occupancies, {132, 64, 2048}, 64);
+  CHECK(many.kernel == &kernels[2]);
+  CHECK(many.grid.head_blocks == 1);
+  CHECK(make_plan(kernels, occupancies, {1, 32, 640}, 64).kernel == &kernels[1]);
+}
+
 TEST_CASE("plan: there is a workspace if and only if clusters share a row") {
   bool some_share = false;
   for_each_plan([&](const Plan& plan, const Occupancy&, const Work& work) {
