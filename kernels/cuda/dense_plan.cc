@@ -11,11 +11,12 @@ namespace {
 constexpr double kStart = 5.0;
 constexpr double kTile = 0.75;
 constexpr double kTilePerRow = 0.035;
-constexpr double kTileRead = 2.28;  // where all multiprocessors read
+constexpr double kTileReadAlone = 0.5;
+constexpr double kTileRead = 1.78;  // in addition, where all multiprocessors read
 constexpr double kMerge = 0.7;
 constexpr double kMergePerRow = 0.1;
 constexpr double kPerSplit = 0.1;
-constexpr double kCombine = 2.2;
+constexpr double kCombine = 2.6;
 constexpr double kPerPart = 0.1;
 constexpr double kPerPartial = 0.0008;  // of one row
 
@@ -55,7 +56,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
       if (parts > 1 && rows * parts > at_once) break;  // a second kernel is for what leaves multiprocessors idle
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
       const auto busy = static_cast<double>(std::min(rows * parts, at_once) * splits);
-      const double tile = std::max(block_tile, kTileRead * busy / occupancy.multiprocessors);
+      const double tile = std::max(block_tile, kTileReadAlone + kTileRead * busy / occupancy.multiprocessors);
       const auto tiles_of_block = static_cast<double>(divide_up(tiles, int64_t{splits} * parts));
       double time = waves * (kStart + tile * tiles_of_block + (splits > 1 ? merge + kPerSplit * splits : 0));
       if (parts > 1) {
