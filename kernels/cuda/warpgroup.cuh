@@ -182,7 +182,7 @@ class WarpgroupWorker {
     return shared_ + Layout::kScales + slot * Layout::kSlotScales;
   }
 
-  // --- QK^T ----------------------------------------------------------------------------------------------------------
+  // --- QK^T (warpgroup_score.cuh) ------------------------------------------------------------------------------------
 
   // Two chunks are under way at a time where there are registers for them.
   static constexpr bool kTwoAtATime = kTiles <= 2;
@@ -192,124 +192,24 @@ class WarpgroupWorker {
   static constexpr int kTilesAtATime = kTiles <= 4 ? kTiles : 4;
   using Sums = float[4 * kTilesAtATime];
 
-  __device__ __forceinline__ void score(int slot, Scores& scores) const {
-    const int token = token_of_operand(g_);
-    const uint8_t* low = shared_ + Layout::kRows + slot * Layout::kSlotBytes + token * Format::kRowStride + 16 * c_;
-    const uint8_t* scales = scales_of_slot(slot) + token * Format::kStoredScales;
-    const uint32_t query = read_again(Layout::kDescriptors);
-#pragma unroll
-    for (int i = 0; i < 4 * kTiles; ++i) scores[i] = 0;
-    if constexpr (kTwoAtATime) {
-      Sums sum[2];
-      ScoreOperands a[2];
-      score_operands(0, low, a[0]);
-      issue_scores(query, 0, a[0], sum[0]);
-#pragma unroll
-      for (int j = 0; j <= kLast; ++j) {
-        if (j < kLast) {
-          score_operands(j + 1, low, a[(j + 1) % 2]);
-          issue_scores(query, j + 1, a[(j + 1) % 2], sum[(j + 1) % 2]);
-          wgmma_wait<1>();
-        } else {
-          wgmma_wait<0>();
-        }
-        add_scores(j, 0, scales, sum[j % 2], scores);
-      }
-    } else {
-      // Not unrolled: the compiler would let sums of several chunks wait for being added, in more registers than there
-      // are.
-#pragma unroll 1
-      for (int j = 0; j < kLast; ++j) score_chunk(query, j, low, scales, scores);
-      score_chunk(query, kLast, low, scales, scores);
-    }
-  }
-
+  __device__ __forceinline__ void score(int slot, Scores& scores) const;
   __device__ __forceinline__ void score_chunk(uint32_t query, int chunk, const uint8_t* low, const uint8_t* scales,
-                                              Scores& scores) const {
-    ScoreOperands a;
-    score_operands(chunk, low, a);
-#pragma unroll
-    for (int n = 0; n < kTiles; n += kTilesAtATime) {
-      Sums sum;
-      issue_scores(query + (8 * n * kSwizzledRow >> 4), chunk, a, sum);
-      wgmma_wait<0>();
-      add_scores(chunk, n, scales, sum, scores);
-    }
-  }
-
+                                              Scores& scores) const;
   // `low`: of the token of operand row g, from byte 16c.
-  __device__ __forceinline__ void score_operands(int chunk, const uint8_t* low, ScoreOperands& a) const {
-    const uint8_t* high = low + 8 * Format::kRowStride;
-    if (chunk == Format::kBf16Chunk) {
-      score_operands_bf16(low + 16 * c_ + Format::kBf16Offset, high + 16 * c_ + Format::kBf16Offset, 0, a);
-    } else {
-      score_operands_e4m3(low + kChunkDims * chunk, high + kChunkDims * chunk, 0, a);
-    }
-  }
-
-  __device__ __forceinline__ static void issue_scores(uint32_t queries, int chunk, ScoreOperands& a, Sums& sum) {
-    const bool bf16 = chunk == Format::kBf16Chunk;
-    const uint32_t query = queries + (chunk * Layout::kHalfBytes >> 4);
-    pin(a);
-    wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (bf16) {
-        i == 0 ? wgmma_bf16_first(sum, a[i], query) : wgmma_bf16(sum, a[i], query + 2 * i);
-      } else {
-        i == 0 ? wgmma_f16_first(sum, a[i], query) : wgmma_f16(sum, a[i], query + 2 * i);
-      }
-    }
-    wgmma_commit();
-  }
-
+  __device__ __forceinline__ void score_operands(int chunk, const uint8_t* low, ScoreOperands& a) const;
+  __device__ __forceinline__ static void issue_scores(uint32_t queries, int chunk, ScoreOperands& a, Sums& sum);
   // Tensor cores cut off what is small beside the sum so far: chunks are summed apart and added exactly rounded.
   __device__ __forceinline__ static void add_scores(int chunk, int tile, const uint8_t* scales, Sums& sum,
-                                                    Scores& scores) {
-    pin(sum);
-    float by[2] = {1, 1};
-    if (chunk != Format::kBf16Chunk) {
-      by[0] = score_scale(scales, chunk), by[1] = score_scale(scales + 8 * Format::kStoredScales, chunk);
-    }
-#pragma unroll
-    for (int i = 0; i < 4 * kTilesAtATime; ++i) {
-      float& score = scores[4 * tile + i];
-      score = fmaf(sum[i], by[i >> 1 & 1], score);
-    }
-  }
-
-  __device__ __forceinline__ static float score_scale(const uint8_t* scales, int chunk) {
-    if constexpr (Format::kInnerScales >= 0) return read<float>(scales + 4 * (chunk / 2));
-    return __uint_as_float(static_cast<uint32_t>(scales[chunk]) << 23);
-  }
-
+                                                    Scores& scores);
+  __device__ __forceinline__ static float score_scale(const uint8_t* scales, int chunk);
   // A score with a scale that is no number is none either.
-  __device__ __forceinline__ void spread_nan(int slot, float (&scores)[4 * kTiles]) const {
-    const uint8_t* scales = scales_of_slot(slot) + token_of_operand(g_) * Format::kStoredScales;
-    const bool nan[2] = {has_nan(scales), has_nan(scales + 8 * Format::kStoredScales)};
-    if (!__any_sync(~0U, nan[0] || nan[1])) return;
-#pragma unroll
-    for (int i = 0; i < 4 * kTiles; ++i) {
-      if (nan[i >> 1 & 1]) scores[i] = NAN;
-    }
-  }
-
-  __device__ __forceinline__ static bool has_nan(const uint8_t* scales) {
-    if constexpr (Format::kInnerScales >= 0) {
-      const auto v = read<uint4>(scales);
-      constexpr uint32_t kInfinity = 0x7f800000U;
-      return (v.x & kInfinity) == kInfinity || (v.y & kInfinity) == kInfinity || (v.z & kInfinity) == kInfinity ||
-             (v.w & kInfinity) == kInfinity;
-    } else {
-      const auto v = read<uint2>(scales);  // the eighth byte is padding
-      return (__vcmpeq4(v.x, ~0U) | (__vcmpeq4(v.y, ~0U) & 0x00ffffffU)) != 0;
-    }
-  }
+  __device__ __forceinline__ void spread_nan(int slot, float (&scores)[4 * kTiles]) const;
+  __device__ __forceinline__ static bool has_nan(const uint8_t* scales);
 
   // --- scales of the values ------------------------------------------------------------------------------------------
 
-  // The scales of this warp's chunks over the chunk's units as F16, and the units, into shared memory. True if any so
-  // far were too far apart for that. The lanes share the tile's groups and its chunks: each has the four tokens of
+  // The scales of this warp's chunks over the chunk's units as F16, the units, and whether any so far were too far
+  // apart for that, into shared memory. The lanes share the tile's groups and its chunks: each has the four tokens of
   // thread c of a group.
   __device__ __forceinline__ void prepare_scales(int first, int here) {
     const int group = (lane_ >> 2) % Layout::kGroups;
@@ -537,75 +437,15 @@ class WarpgroupWorker {
     }
   }
 
-  // --- scales far apart: slow, and seldom needed ---------------------------------------------------------------------
+  // --- scales far apart (warpgroup_spread.cuh) -----------------------------------------------------------------------
 
   // The tile with weights in BF16, and then with what that lacks, and values in BF16. `weights`: of this warp.
   template <bool kSecond>
-  __device__ __forceinline__ void accumulate_spread(int first, int here, const float (&weights)[4 * kTiles]) {
-    uint32_t pairs[2 * kTiles], rests[2 * kTiles];
-    softmax_.split_bf16(weights, pairs, rests);
-    softmax_.store_pairs(pairs);
-#pragma unroll 1
-    for (int part = 0; part < 2; ++part) {
-      if (part == 1) softmax_.store_pairs(rests);
-#pragma unroll 1
-      for (int k = 0; k < here; ++k) {
-#pragma unroll
-        for (int set = 0; set < kSets; ++set) {
-          // Values that are not exact in BF16 come as what BF16 has of them, and then the rest.
-          constexpr int kRests = Format::kInnerScales >= 0 ? 2 : 1;
-#pragma unroll 1
-          for (int rest = 0; rest < kRests; ++rest) {
-            ValueOperands a;
-            if (known_mixed<kSecond>(set)) {
-              spread_operands<true>(slot_of(first + k), set, rest == 1, a);
-            } else {
-              spread_operands<false>(slot_of(first + k), set, rest == 1, a);
-            }
-            issue_spread(k, set, a);
-          }
-        }
-        if (part == 1) release(slot_of(first + k));
-      }
-      softmax_.sync_team();
-    }
-  }
-
-  __device__ __forceinline__ void issue_spread(int k, int set, ValueOperands& a) {
-    const uint32_t weights = b_descriptor(smem_address(shared_ + Layout::kWeights)) +
-                             ((team_ + k / 4) * Layout::kHalfBytes >> 4) + k % 4 * 2;
-    pin(a);
-    wgmma_fence();
-#pragma unroll
-    for (int m = 0; m < 4; ++m) wgmma_bf16(accumulators_[set][m], a[m], weights);
-    wgmma_commit();
-    wgmma_wait<0>();
-#pragma unroll
-    for (int m = 0; m < 4; ++m) pin(accumulators_[set][m]);
-  }
-
+  __device__ __forceinline__ void accumulate_spread(int first, int here, const float (&weights)[4 * kTiles]);
+  __device__ __forceinline__ void issue_spread(int k, int set, ValueOperands& a);
   // Values times scales in BF16, or what that lacks.
   template <bool kMixed>
-  __device__ __forceinline__ void spread_operands(int slot, int set, bool rest, ValueOperands& a) const {
-    value_operands<kMixed>(shared_ + Layout::kRows + slot * Layout::kSlotBytes, set, a);
-#pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      if (kMixed && 4 + m == Format::kBf16Chunk) continue;
-      // In two steps: neither power needs to be a normal number by itself.
-      const float by = exp2_fast((kScaleBits - read<float>(own_units(set, m))) / 2);
-      float scale[4];
-#pragma unroll
-      for (int x = 0; x < 4; ++x) scale[x] = scale_of(scales_of_slot(slot), x, chunk_of(set, m)) * by * by;
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const float v[2] = {low_f16(a[m][r]) * scale[r / 2 * 2], high_f16(a[m][r]) * scale[r / 2 * 2 + 1]};
-        a[m][r] = pack_bf16x2(v[0], v[1]);
-        if (rest) {
-          a[m][r] = pack_bf16x2(v[0] - bf16_to_float(a[m][r] & 0xffffU), v[1] - bf16_to_float(a[m][r] >> 16));
-        }
-      }
-    }
-  }
+  __device__ __forceinline__ void spread_operands(int slot, int set, bool rest, ValueOperands& a) const;
 
   uint8_t* shared_;
   const int warp_, team_, rank_;
@@ -615,3 +455,6 @@ class WarpgroupWorker {
 };
 
 }  // namespace flashmla::cuda
+
+#include "kernels/cuda/warpgroup_score.cuh"
+#include "kernels/cuda/warpgroup_spread.cuh"
