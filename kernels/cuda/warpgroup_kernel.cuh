@@ -134,7 +134,6 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1) warpgroup_kernel(const _
   extern __shared__ __align__(1024) uint8_t shared[];
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int rank = cluster_rank();
   const BlockWork work = work_of_block<Format, kHeads>(a);
   if (warp == kWarps) init_slots<Layout>(shared, lane);
   __syncthreads();

@@ -84,8 +84,8 @@ class WarpgroupSoftmax {
 
  private:
   static constexpr int kTeamThreads = 32 * Layout::kTeamWarps;
-  // Sums of many heads do not fit into registers: a warp's are added up, and lane (g, c) keeps a
-  // part of those of tile g % kTiles.
+  // Sums of many heads do not fit into registers: a warp's are added up, and lane (g, c) keeps a part of those of tile
+  // g % kTiles.
   static constexpr bool kFoldsSums = kTiles >= 4;
   static constexpr bool kSumsInShared = kTiles == 8 && !Layout::kHasBf16Values;  // as registers allow
   static constexpr int kSums = kFoldsSums ? 1 : kTiles;
