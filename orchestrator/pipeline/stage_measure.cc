@@ -240,7 +240,9 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
 
   if (server->engine) power.start(server->engine->first_process());
   auto measurement = probe_and_load(line, *server, weights);
-  if (auto noted = note_steps(line, *server); !noted) return diag::fail(std::move(noted).error());
+  // A server that has just failed is asked nothing more: it may not answer.
+  if (measurement)
+    if (auto noted = note_steps(line, *server); !noted) return diag::fail(std::move(noted).error());
   auto telemetry = power.finish(line.folder.path());
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());
