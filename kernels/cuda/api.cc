@@ -54,20 +54,10 @@ cudaError_t prepare(const Kernel& kernel, int multiprocessors, Occupancy& occupa
   occupancy = {};
   occupancy.multiprocessors = multiprocessors;
   for (int32_t splits = 1; error == cudaSuccess && splits <= kMaxSplits; ++splits) {
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(splits), 1, 1);
-    config.blockDim = dim3(static_cast<unsigned>(kernel.threads), 1, 1);
-    config.dynamicSmemBytes = static_cast<size_t>(kernel.shared_bytes);
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = static_cast<unsigned>(splits);
-    cluster.val.clusterDim.y = 1;
-    cluster.val.clusterDim.z = 1;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+    const ClusterLaunch launch(kernel, dim3(static_cast<unsigned>(splits), 1, 1), splits, nullptr);
     int clusters = 0;
     // Sizes that the device does not have are an error here; none of them at a time is what that means.
-    if (cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &config) != cudaSuccess) clusters = 0;
+    if (cudaOccupancyMaxActiveClusters(&clusters, kernel.function, &launch.config()) != cudaSuccess) clusters = 0;
     cudaGetLastError();
     occupancy.clusters[static_cast<size_t>(splits)] = clusters;
   }

@@ -253,8 +253,7 @@ class Worker {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           rounded[r] = pack_bf16x2(scores[n][2 * r], scores[n][2 * r + 1]);
-          rest[r] = pack_bf16x2(scores[n][2 * r] - bf16_to_float(rounded[r] & 0xffffU),
-                                scores[n][2 * r + 1] - bf16_to_float(rounded[r] >> 16));
+          rest[r] = rest_of_bf16(rounded[r], scores[n][2 * r], scores[n][2 * r + 1]);
         }
         store_matrix_transposed(smem_address(shared_ + Layout::kWeightsHigh + place), rounded[0], rounded[1]);
         store_matrix_transposed(smem_address(shared_ + Layout::kWeightsLow + place), rest[0], rest[1]);
@@ -373,9 +372,8 @@ class Worker {
 #pragma unroll
           for (int x = 0; x < 4; ++x) product[x] = weight[x] * (value_scale(stage, k, x, p) * by);
           const uint2 high = {pack_bf16x2(product[0], product[1]), pack_bf16x2(product[2], product[3])};
-          const uint2 low = {
-              pack_bf16x2(product[0] - bf16_to_float(high.x & 0xffffU), product[1] - bf16_to_float(high.x >> 16)),
-              pack_bf16x2(product[2] - bf16_to_float(high.y & 0xffffU), product[3] - bf16_to_float(high.y >> 16))};
+          const uint2 low = {rest_of_bf16(high.x, product[0], product[1]),
+                             rest_of_bf16(high.y, product[2], product[3])};
 #pragma unroll
           for (int m = 4 / kParts * p; m < 4 / kParts * (p + 1); ++m) {
             mma_bf16(accumulators_[m][n], a[m], low.x, low.y);

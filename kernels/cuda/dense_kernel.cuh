@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(Layout<kRows, kChunks>::kThreads, 1)
 }
 
 template <int kRows, int kChunks>
-cudaError_t launch(const Kernel& /*kernel*/, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
+cudaError_t launch(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream) {
   const Selection& main = arguments.main;
   Pages pages{};
   pages.lengths = main.lengths;
@@ -132,19 +132,10 @@ cudaError_t launch(const Kernel& /*kernel*/, const DecodeArguments& arguments, c
   pages.box_chunks = pages.box_tokens == kTileTokens ? Layout<kRows, kChunks>::kSlotChunks : 1;
   const cudaError_t error = make_page_map(main.pool, kChunks, pages.box_chunks, pages.box_tokens, pages.map);
   if (error != cudaSuccess) return error;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.head_blocks * grid.splits), 1, 1);
-  config.blockDim = dim3(Layout<kRows, kChunks>::kThreads, 1, 1);
-  config.dynamicSmemBytes = Layout<kRows, kChunks>::kBytes;
-  config.stream = stream;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(grid.splits);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
-  config.attrs = &cluster;
-  config.numAttrs = grid.splits > 1 ? 1 : 0;
-  return cudaLaunchKernelEx(&config, decode_kernel<kRows, kChunks>, arguments, pages);
+  const dim3 blocks(static_cast<unsigned>(grid.rows * grid.parts * grid.head_blocks * grid.splits), 1, 1);
+  ClusterLaunch clusters(kernel, blocks, grid.splits, stream);
+  return cudaLaunchKernelEx(&clusters.without_clusters_of_one().config(), decode_kernel<kRows, kChunks>, arguments,
+                            pages);
 }
 
 template <int kRows, int kChunks>
@@ -152,7 +143,7 @@ Kernel describe() {
   using Layout = dense::Layout<kRows, kChunks>;
   Kernel kernel{};
   kernel.heads = kRows;
-  kernel.splits = (2U << kMaxSplits) - 2;
+  kernel.splits = kAnySplits;
   kernel.shared_bytes = Layout::kBytes;
   kernel.threads = Layout::kThreads;
   kernel.function = reinterpret_cast<const void*>(&decode_kernel<kRows, kChunks>);

@@ -1,8 +1,7 @@
 // Dense decode on sm_90a, 64 rows in a block: the warpgroup that makes weights out of queries and tokens.
 #pragma once
 
-#include "kernels/cuda/dense_layout.cuh"
-#include "kernels/cuda/dense_ptx.cuh"
+#include "kernels/cuda/dense_product.cuh"
 #include "kernels/cuda/query.cuh"
 #include "kernels/cuda/score.cuh"
 
@@ -35,7 +34,7 @@ class Scorer64 {
     for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       const RingPlace<Layout::kSlotCount> first_slot = place_;
       float scores[4 * kTiles];
-      multiply(scores);
+      multiply_chunks<Layout, kChunks, false>(base_, place_, scores);
       if (!Layout::kLastSlotHasValues && lane_ == 0) {  // it has been used
         barrier_arrive(base_ + Layout::kEmpty + 8 * first_slot.ahead(Layout::kSlotsOfTile - 1).index);
       }
@@ -56,35 +55,6 @@ class Scorer64 {
   }
 
  private:
-  // Tensor cores cut off what is small beside the sum so far: chunks are summed apart and added exactly rounded.
-  __device__ __forceinline__ void multiply(float (&scores)[4 * kTiles]) {
-    float part[2][4 * kTiles];
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      if (chunk % Layout::kSlotChunks == 0) barrier_wait(base_ + Layout::kFull + 8 * place_.index, place_.parity);
-      const uint64_t tokens = operand(base_ + chunk_offset<Layout>(place_, chunk % Layout::kSlotChunks));
-      const uint64_t queries = operand(base_ + Layout::kQuery + Layout::kOperandBytes * chunk);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < 4; ++k) wgmma<false>(part[chunk & 1], queries + 2 * k, tokens + 2 * k, k > 0);
-      wgmma_commit();
-      if (chunk > 0) {
-        wgmma_wait<1>();
-        pin(part[(chunk - 1) & 1]);
-        add(part[(chunk - 1) & 1], scores, chunk == 1);
-      }
-      if (chunk % Layout::kSlotChunks == Layout::kSlotChunks - 1) place_.advance();
-    }
-    wgmma_wait<0>();
-    pin(part[(kChunks - 1) & 1]);
-    add(part[(kChunks - 1) & 1], scores, false);
-  }
-
-  static __device__ __forceinline__ void add(const float (&part)[4 * kTiles], float (&scores)[4 * kTiles], bool first) {
-#pragma unroll
-    for (int i = 0; i < 4 * kTiles; ++i) scores[i] = first ? part[i] : scores[i] + part[i];
-  }
-
   // Scores that do not count become -inf.
   __device__ __forceinline__ void hide(float (&scores)[4 * kTiles], int32_t first, uint32_t missing) const {
 #pragma unroll
@@ -148,8 +118,7 @@ class Scorer64 {
         }
         const uint32_t rounded = pack_bf16x2(weight[0], weight[1]);
         high[2 * n + r] = rounded;
-        low[2 * n + r] = pack_bf16x2(weight[0] - bf16_to_float(rounded & 0xffffU),
-                                     weight[1] - __uint_as_float(rounded & 0xffff0000U));
+        low[2 * n + r] = rest_of_bf16(rounded, weight[0], weight[1]);
       }
     }
     barrier_wait(base_ + Layout::kWeightsEmpty + 8 * buffer.index, buffer.parity ^ 1);

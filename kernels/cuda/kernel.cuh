@@ -74,21 +74,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
 
 inline cudaError_t launch_kernel(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid,
                                  cudaStream_t stream) {
-  cudaLaunchConfig_t config{};
-  config.gridDim =
-      dim3(static_cast<unsigned>(grid.rows * grid.parts * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
-  config.blockDim = dim3(static_cast<unsigned>(kernel.threads), 1, 1);
-  config.dynamicSmemBytes = static_cast<size_t>(kernel.shared_bytes);
-  config.stream = stream;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(grid.splits);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
-  config.attrs = &cluster;
-  config.numAttrs = grid.splits > 1 ? 1 : 0;
+  const dim3 blocks(static_cast<unsigned>(grid.rows * grid.parts * grid.splits),
+                    static_cast<unsigned>(grid.head_blocks), 1);
+  ClusterLaunch launch(kernel, blocks, grid.splits, stream);
   void* pointers[] = {const_cast<DecodeArguments*>(&arguments)};
-  return cudaLaunchKernelExC(&config, kernel.function, pointers);
+  return cudaLaunchKernelExC(&launch.without_clusters_of_one().config(), kernel.function, pointers);
 }
 
 template <typename Layout>

@@ -36,6 +36,40 @@ struct Kernel {
   cudaError_t (*launch)(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
 };
 
+// What the runtime needs to know of a launch of `blocks` in clusters of `splits`.
+class ClusterLaunch {
+ public:
+  ClusterLaunch(const Kernel& kernel, dim3 blocks, int32_t splits, cudaStream_t stream) {
+    config_.gridDim = blocks;
+    config_.blockDim = dim3(static_cast<unsigned>(kernel.threads), 1, 1);
+    config_.dynamicSmemBytes = static_cast<size_t>(kernel.shared_bytes);
+    config_.stream = stream;
+    cluster_.id = cudaLaunchAttributeClusterDimension;
+    cluster_.val.clusterDim.x = static_cast<unsigned>(splits);
+    cluster_.val.clusterDim.y = 1;
+    cluster_.val.clusterDim.z = 1;
+    config_.attrs = &cluster_;
+    config_.numAttrs = 1;
+  }
+  // The configuration points to the attribute.
+  ClusterLaunch(const ClusterLaunch&) = delete;
+  ClusterLaunch& operator=(const ClusterLaunch&) = delete;
+
+  // Blocks that are clusters of their own are launched without any.
+  ClusterLaunch& without_clusters_of_one() {
+    if (cluster_.val.clusterDim.x == 1) config_.numAttrs = 0;
+    return *this;
+  }
+
+  const cudaLaunchConfig_t& config() const { return config_; }
+
+ private:
+  cudaLaunchConfig_t config_{};
+  cudaLaunchAttribute cluster_{};
+};
+
+constexpr uint32_t kAnySplits = (2U << kMaxSplits) - 2;  // of Kernel::splits
+
 // Ordered by the number of heads; of one number there may be several, for few and for many tokens in a block.
 using Kernels = std::vector<Kernel>;
 

@@ -81,14 +81,10 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
 // first instruction waits (compute-sanitizer knows no other form), the second is done at once and acquires from the
 // cluster.
 __device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t parity) {
+  barrier_wait(barrier, parity);
   asm volatile(
       "{\n\t"
       ".reg .pred done;\n\t"
-      "wait:\n\t"
-      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
-      "@done bra finished;\n\t"
-      "bra wait;\n\t"
-      "finished:\n\t"
       "mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
       "}" ::"r"(barrier),
       "r"(parity)

@@ -31,6 +31,11 @@ __device__ __forceinline__ float bf16_to_float(uint32_t bits) {
   return __uint_as_float(bits << 16);
 }
 
+// What `rounded`, {low, high} as BF16, lacks of them, as BF16.
+__device__ __forceinline__ uint32_t rest_of_bf16(uint32_t rounded, float low, float high) {
+  return pack_bf16x2(low - bf16_to_float(rounded & 0xffffU), high - bf16_to_float(rounded >> 16));
+}
+
 __device__ __forceinline__ float power_of_two(int32_t exponent) {
   return __int_as_float((exponent + 127) << 23);
 }

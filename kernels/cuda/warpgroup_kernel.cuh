@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1) warpgroup_kernel(const _
   if (warp == kWarps) init_slots<Layout>(shared, lane);
   __syncthreads();
   if (warp >= kWarps) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters));
+    release_registers<kCopyRegisters>();
     copy_groups<Layout>(a, work.place, work.range, shared, warp - kWarps, lane);
     return;
   }
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1) warpgroup_kernel(const _
   }
   fence_async_proxy();
   sync_workers();
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkRegisters));
+  take_registers<kWorkRegisters>();
   WarpgroupWorker<Layout> worker(shared, warp, lane);
   worker.run();
   worker.collect_results();
@@ -186,7 +186,7 @@ template <typename Format, int kHeads>
 Kernel describe_warpgroup_kernel(double start, double per_token) {
   Kernel kernel = describe<WarpgroupLayout<Format, kHeads>>(&warpgroup_kernel<Format, kHeads>, kWarpgroupThreads,
                                                             {start, per_token, per_token});
-  kernel.splits = (2U << kMaxSplits) - 2;
+  kernel.splits = kAnySplits;
   return kernel;
 }
 

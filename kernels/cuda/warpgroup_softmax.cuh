@@ -6,11 +6,6 @@
 
 namespace flashmla::cuda {
 
-// What {low, high} lacks, rounded to BF16, as BF16.
-__device__ __forceinline__ uint32_t rest_of_bf16(uint32_t rounded, float low, float high) {
-  return pack_bf16x2(low - bf16_to_float(rounded & 0xffffU), high - bf16_to_float(rounded >> 16));
-}
-
 template <typename SharedLayout>
 class WarpgroupSoftmax {
  public:

@@ -70,7 +70,7 @@ __device__ __forceinline__ void WarpgroupWorker<SharedLayout>::spread_operands(i
       const float v[2] = {low_f16(a[m][r]) * scale[r / 2 * 2], high_f16(a[m][r]) * scale[r / 2 * 2 + 1]};
       a[m][r] = pack_bf16x2(v[0], v[1]);
       if (rest) {
-        a[m][r] = pack_bf16x2(v[0] - bf16_to_float(a[m][r] & 0xffffU), v[1] - bf16_to_float(a[m][r] >> 16));
+        a[m][r] = rest_of_bf16(a[m][r], v[0], v[1]);
       }
     }
   }

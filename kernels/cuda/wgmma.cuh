@@ -97,4 +97,17 @@ FLASHMLA_DEFINE_WGMMAS(wgmma_bf16_first, "=f", "0", "bf16")
 #undef FLASHMLA_R16
 #undef FLASHMLA_R32
 
+// --- registers -------------------------------------------------------------------------------------------------------
+
+// All warps of a warpgroup.
+template <int kRegisters>
+__device__ __forceinline__ void release_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
 }  // namespace flashmla::cuda

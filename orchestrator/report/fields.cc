@@ -55,6 +55,16 @@ bool was_scheduled(const nlohmann::json& result) {
   return number_at(result, "workload/request_rate") || number_at(result, "latency_ms/send_delay/max").value_or(0) > 0;
 }
 
+std::vector<LatencyRow> latency_rows(const nlohmann::json& result) {
+  std::vector<LatencyRow> rows = {{"TTFT", "latency_ms/ttft", 1},
+                                  {"TPOT", "latency_ms/tpot", 3},
+                                  {"ITL (per token)", "latency_ms/itl", 3},
+                                  {"inter-chunk (per step)", "latency_ms/inter_chunk", 3},
+                                  {"E2E", "latency_ms/e2el", 1}};
+  if (was_scheduled(result)) rows.push_back({"send delay", "latency_ms/send_delay", 3});
+  return rows;
+}
+
 std::string power_text(const nlohmann::json& result) {
   if (!flag_at(result, "power/measured")) return fmt::format("not measured: {}", text_at(result, "power/reason"));
   if (!number_at(result, "power/total_energy_j")) return "measured, and not valid";

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace sweep::report {
 
@@ -23,6 +25,14 @@ std::string load_text(const nlohmann::json& result);
 
 // Whether requests were sent on a schedule: some were sent later than they were due.
 bool was_scheduled(const nlohmann::json& result);
+
+// A row of the latency table: what it is called, where its figures are ("latency_ms/ttft"), digits behind the point.
+struct LatencyRow {
+  std::string_view label;
+  std::string path;
+  int digits;
+};
+std::vector<LatencyRow> latency_rows(const nlohmann::json& result);
 
 // "5269.1 J, 1405.1 W in total, 2.058228 J per output token; power cap", or why there is none.
 std::string power_text(const nlohmann::json& result);

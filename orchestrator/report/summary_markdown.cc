@@ -100,14 +100,15 @@ std::string facts(const json& r) {
   return out + "\n";
 }
 
+std::string capitalised(std::string_view label) {
+  std::string text(label);
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
 std::string latency_table(const json& r) {
   std::string out = "| ms | mean | stddev | p50 | p90 | p99 | n |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
-  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
-  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
-  out += latency_row(r, "Inter-chunk (per step)", "latency_ms/inter_chunk", 3);
-  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
-  if (was_scheduled(r)) out += latency_row(r, "Send delay", "latency_ms/send_delay", 3);
+  for (const LatencyRow& row : latency_rows(r)) out += latency_row(r, capitalised(row.label), row.path, row.digits);
   return out + "\nA dash means too few samples for that percentile.\n";
 }
 

@@ -42,12 +42,7 @@ std::string latency_row(const json& r, std::string_view label, const std::string
 std::string latency_table(const json& r, const Colours& c) {
   std::string out = fmt::format("  {}{:<22}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{}\n", c.dim, "ms", "mean", "stddev",
                                 "p50", "p90", "p99", "n", c.off);
-  out += latency_row(r, "TTFT", "latency_ms/ttft", 1);
-  out += latency_row(r, "TPOT", "latency_ms/tpot", 3);
-  out += latency_row(r, "ITL (per token)", "latency_ms/itl", 3);
-  out += latency_row(r, "inter-chunk (per step)", "latency_ms/inter_chunk", 3);
-  out += latency_row(r, "E2E", "latency_ms/e2el", 1);
-  if (was_scheduled(r)) out += latency_row(r, "send delay", "latency_ms/send_delay", 3);
+  for (const LatencyRow& row : latency_rows(r)) out += latency_row(r, row.label, row.path, row.digits);
   return out + "  - = too few samples for this percentile\n";
 }
 

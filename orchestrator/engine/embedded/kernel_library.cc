@@ -35,12 +35,7 @@ struct KernelLibrary::State {
   flashmla_context* context = nullptr;
 
   decltype(&flashmla_build_info) build_info = nullptr;
-  decltype(&flashmla_context_create) context_create = nullptr;
-  decltype(&flashmla_context_destroy) context_destroy = nullptr;
-  decltype(&flashmla_sparse_decode_workspace) workspace_size = nullptr;
-  decltype(&flashmla_sparse_decode) decode = nullptr;
-  decltype(&flashmla_error_message) error_message = nullptr;
-  decltype(&flashmla_status_text) status_text = nullptr;
+  cuda::KernelFunctions functions;
 
   std::unique_ptr<std::byte, AlignedDelete> workspace;
   size_t workspace_bytes = 0;
@@ -49,7 +44,7 @@ struct KernelLibrary::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
-    if (context != nullptr) context_destroy(context);
+    if (context != nullptr) functions.context_destroy(context);
     if (handle != nullptr) ::dlclose(handle);
   }
 
@@ -65,19 +60,20 @@ struct KernelLibrary::State {
   // The name of the first symbol that is missing, or null.
   const char* resolve_all() {
     if (!resolve("flashmla_build_info", build_info)) return "flashmla_build_info";
-    if (!resolve("flashmla_context_create", context_create)) return "flashmla_context_create";
-    if (!resolve("flashmla_context_destroy", context_destroy)) return "flashmla_context_destroy";
-    if (!resolve("flashmla_sparse_decode_workspace", workspace_size)) return "flashmla_sparse_decode_workspace";
-    if (!resolve("flashmla_sparse_decode", decode)) return "flashmla_sparse_decode";
-    if (!resolve("flashmla_error_message", error_message)) return "flashmla_error_message";
-    if (!resolve("flashmla_status_text", status_text)) return "flashmla_status_text";
+    if (!resolve("flashmla_context_create", functions.context_create)) return "flashmla_context_create";
+    if (!resolve("flashmla_context_destroy", functions.context_destroy)) return "flashmla_context_destroy";
+    if (!resolve("flashmla_sparse_decode_workspace", functions.workspace_size))
+      return "flashmla_sparse_decode_workspace";
+    if (!resolve("flashmla_sparse_decode", functions.decode)) return "flashmla_sparse_decode";
+    if (!resolve("flashmla_error_message", functions.error_message)) return "flashmla_error_message";
+    if (!resolve("flashmla_status_text", functions.status_text)) return "flashmla_status_text";
     return nullptr;
   }
 
   diag::Result<diag::Done> failure(const char* call, flashmla_status status) const {
-    return diag::fail(
-        diag::rule::embedded_kernel_failed,
-        fmt::format("{} failed: {}: {}", call, status_text(status), context != nullptr ? error_message(context) : ""));
+    return diag::fail(diag::rule::embedded_kernel_failed,
+                      fmt::format("{} failed: {}: {}", call, functions.status_text(status),
+                                  context != nullptr ? functions.error_message(context) : ""));
   }
 };
 
@@ -101,12 +97,7 @@ bool KernelLibrary::is_cuda() const {
 }
 
 cuda::KernelFunctions KernelLibrary::functions() const {
-  return {.context_create = state_->context_create,
-          .context_destroy = state_->context_destroy,
-          .workspace_size = state_->workspace_size,
-          .decode = state_->decode,
-          .error_message = state_->error_message,
-          .status_text = state_->status_text};
+  return state_->functions;
 }
 
 diag::Result<KernelLibrary> KernelLibrary::load(const Options& options) {
@@ -136,15 +127,15 @@ diag::Result<KernelLibrary> KernelLibrary::load(const Options& options) {
   if (is_cuda_build(*state->build)) return KernelLibrary(std::move(state));
   flashmla_options context_options = {};
   context_options.num_threads = options.threads;
-  if (const auto status = state->context_create(&context_options, &state->context); status != FLASHMLA_OK) {
-    return refuse(fmt::format("\"{}\" cannot make a context: {}", state->path, state->status_text(status)));
+  if (const auto status = state->functions.context_create(&context_options, &state->context); status != FLASHMLA_OK) {
+    return refuse(fmt::format("\"{}\" cannot make a context: {}", state->path, state->functions.status_text(status)));
   }
   return KernelLibrary(std::move(state));
 }
 
 diag::Result<diag::Done> KernelLibrary::sparse_decode(flashmla_sparse_decode_params params) {
   size_t needed = 0;
-  if (const auto status = state_->workspace_size(state_->context, &params, &needed); status != FLASHMLA_OK) {
+  if (const auto status = state_->functions.workspace_size(state_->context, &params, &needed); status != FLASHMLA_OK) {
     return state_->failure("flashmla_sparse_decode_workspace", status);
   }
   if (needed > state_->workspace_bytes) {
@@ -156,7 +147,7 @@ diag::Result<diag::Done> KernelLibrary::sparse_decode(flashmla_sparse_decode_par
   }
   params.workspace = state_->workspace.get();
   params.workspace_bytes = state_->workspace_bytes;
-  if (const auto status = state_->decode(state_->context, &params); status != FLASHMLA_OK) {
+  if (const auto status = state_->functions.decode(state_->context, &params); status != FLASHMLA_OK) {
     return state_->failure("flashmla_sparse_decode", status);
   }
   return diag::Done{};
