@@ -164,7 +164,7 @@ flashmla_status decode(flashmla_context& context, const Params& params) {
   const auto stream = static_cast<cudaStream_t>(params.stream);
   if (result == cudaSuccess) result = plan.kernel->launch(*plan.kernel, arguments, plan.grid, stream);
   if (result == cudaSuccess && plan.grid.parts > 1) {
-    result = combine(arguments, plan.grid.rows, arguments.heads_per_row, stream);
+    result = combine(arguments, plan.grid.rows, arguments.heads_per_row, plan.kernel->lets_combine_start, stream);
   }
   if (result == cudaSuccess) return FLASHMLA_OK;
   return error.set(FLASHMLA_DEVICE_ERROR, "%s", cudaGetErrorString(result));

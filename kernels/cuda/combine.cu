@@ -12,6 +12,7 @@ constexpr int kAhead = 16;
 // {maximum, sum}.
 __global__ void __launch_bounds__(kCombineThreads)
     combine_kernel(const __grid_constant__ DecodeArguments a, int32_t rows, int32_t heads) {
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // for the end of the kernel before, if launched early
   const auto row = static_cast<int32_t>(blockIdx.x);
   const auto index = static_cast<int32_t>(blockIdx.y);
   const auto parts = static_cast<int32_t>(a.parts.divisor);
@@ -61,11 +62,16 @@ __global__ void __launch_bounds__(kCombineThreads)
 
 }  // namespace
 
-cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream) {
+cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, bool early, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(heads), 1);
   config.blockDim = dim3(kCombineThreads, 1, 1);
   config.stream = stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = early ? 1 : 0;
   return cudaLaunchKernelEx(&config, combine_kernel, arguments, rows, heads);
 }
 

@@ -8,18 +8,17 @@
 
 namespace flashmla::cuda::dense {
 
-__device__ __forceinline__ Destination destination(const DecodeArguments& a, const Pages& pages, const Task& task,
-                                                   int row) {
-  const RowOfTask query(pages, task, row);
+__device__ __forceinline__ Destination destination(const Call& call, const Task& task, int row) {
+  const RowOfTask query(call, task, row);
   const Head head = {true, query.token, query.head};
-  Destination to{a.out + at(a.out_stride, task.request, head), a.lse + at(a.lse_stride, task.request, head), nullptr,
-                 nullptr, a.out_aligned};
-  if (a.parts.divisor > 1) {  // to `partial`
+  Destination to{call.out + at(call.out_stride, task.request, head), call.lse + at(call.lse_stride, task.request, head),
+                 nullptr, nullptr, call.out_aligned};
+  if (call.parts.divisor > 1) {  // to `partial`
     const int64_t place =
-        (int64_t{task.request} * a.parts.divisor + task.part) * a.heads_per_row + task.first_row + row;
-    to.values = a.partial + place * kPartialDims;
+        (int64_t{task.request} * call.parts.divisor + task.part) * call.heads_per_row + task.first_row + row;
+    to.values = call.partial + place * kPartialDims;
     to.summary =
-        reinterpret_cast<float2*>(a.partial + int64_t{task.all_parts} * a.heads_per_row * kPartialDims) + place;
+        reinterpret_cast<float2*>(call.partial + int64_t{task.all_parts} * call.heads_per_row * kPartialDims) + place;
   }
   return to;
 }
@@ -32,80 +31,158 @@ __device__ __forceinline__ void add(float4& total, const float4& v, float by) {
 }
 
 // All threads but those that copy, of a block without others: a warp has a row.
-template <int kRows, int kChunks>
-__device__ __forceinline__ void finish_alone(const DecodeArguments& a, const Pages& pages, const Task& task,
-                                             const uint8_t* shared) {
-  using Layout = dense::Layout<kRows, kChunks>;
-  constexpr int kOfLane = kPartialDims / 4 / 32;
+template <typename Layout>
+__device__ __forceinline__ void finish_alone(const Call& call, const Task& task, const uint8_t* shared) {
+  constexpr int kOfLane = Layout::kResultDims / 4 / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 1
   for (int row = static_cast<int>(threadIdx.x) / 32; row < task.rows; row += Layout::kWorkers / 32) {
     const auto summary = read<float2>(shared + Layout::kSummaries + 8 * row);  // maximum, sum
-    const Destination to = destination(a, pages, task, row);
+    const Destination to = destination(call, task, row);
     const float share = summary.y == 0 ? 0 : 1 / summary.y;
 #pragma unroll
     for (int k = 0; k < kOfLane; ++k) {
       const int quad = lane + 32 * k;
-      to.store(4 * quad, times(read<float4>(shared + Layout::kSlots + row * Layout::kResultStride + 16 * quad), share));
+      to.store(kChunkDims * task.first_chunk + 4 * quad,
+               times(read<float4>(shared + Layout::kSlots + row * Layout::kResultStride + 16 * quad), share));
     }
-    if (lane == 0) to.store_sums(summary.x, summary.y);
+    if (lane == 0 && task.first_chunk == 0) to.store_sums(summary.x, summary.y);
   }
 }
 
-// All threads but those that copy, when every block's results and summaries are in its shared memory. Block `rank` adds
-// up a part of the rows' dimensions.
-template <int kRows, int kChunks>
-__device__ __forceinline__ void finish(const DecodeArguments& a, const Pages& pages, const Task& task, uint8_t* shared,
-                                       int rank) {
-  using Layout = dense::Layout<kRows, kChunks>;
-  const int splits = static_cast<int>(a.splits.divisor);
-  const uint32_t base = smem_address(shared);
-  // What each source's results are multiplied with. A half of a warp has a row, a lane a source.
-  static_assert(kMaxSplits == 16 && kRows % 2 == 0);
-  uint8_t* shares = shared + Layout::kShares;
-  uint8_t* totals = shared + Layout::kTotals;
-  const int source = static_cast<int>(threadIdx.x) % kMaxSplits;
-  for (int row = static_cast<int>(threadIdx.x) / kMaxSplits; row < kRows; row += Layout::kWorkers / kMaxSplits) {
-    float2 own = {kNoMaximum, 0};  // maximum, sum
-    if (source < splits) own = load_cluster_f2(map_to_rank(base + Layout::kSummaries + 8 * row, source));
-    float maximum = own.x;
-#pragma unroll
-    for (int lanes = 1; lanes < kMaxSplits; lanes *= 2) {
-      maximum = fmaxf(maximum, __shfl_xor_sync(~0U, maximum, lanes));
-    }
-    const float factor = exp2_fast(own.x - maximum);
-    float sum = own.y * factor;
-#pragma unroll
-    for (int lanes = 1; lanes < kMaxSplits; lanes *= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
-    write(shares + 4 * (kMaxSplits * row + source), sum == 0 ? 0.0F : factor / sum);
-    if (source == 0) write(totals + 8 * row, float2{maximum, sum});
+// The parts of a cluster's result that a block adds up: segments of 128 dimensions of a row, a lane has 4 of them.
+// Where there are fewer segments than warps, several warps share one and take every n-th source.
+template <typename Layout>
+struct Segments {
+  static constexpr int kWarps = Layout::kWorkers / 32;
+  static constexpr int kOfRow = Layout::kResultDims / 128;
+
+  int first, count;
+  int sharers;  // warps that share a segment
+
+  __device__ __forceinline__ Segments(const Call& call, const Task& task, int rank) {
+    const int all = max(task.rows, 0) * kOfRow;
+    const int each = static_cast<int>(quotient(all + call.splits.divisor - 1, call.splits));
+    first = rank * each;
+    count = max(min(all - first, each), 0);
+    // The same for all blocks: the order of a sum is not to depend on where it is taken.
+    sharers = each <= kWarps / 8 ? 8 : each <= kWarps / 4 ? 4 : each <= kWarps / 2 ? 2 : 1;
   }
-  named_barrier(kReadyBarrier, Layout::kWorkers);
+};
+
+// Adds up a segment of the results of sources `first`, `first` + `step`, .. {maximum, sum} of its row to `total`, of
+// all sources.
+template <typename Layout>
+__device__ __forceinline__ float4 add_segment(const Call& call, uint32_t base, int row, int segment, int first,
+                                              int step, float2& total) {
   constexpr int kAhead = 8;  // loads on their way
-  const int quads = max(task.rows, 0) * (kPartialDims / 4);
-  const int each = static_cast<int>(quotient(quads + splits - 1, a.splits));
-  const int end = min(quads, (rank + 1) * each);
-  for (int i = rank * each + static_cast<int>(threadIdx.x); i < end; i += Layout::kWorkers) {
-    const int row = i / (kPartialDims / 4), quad = i % (kPartialDims / 4);
-    const uint32_t part = base + Layout::kSlots + row * Layout::kResultStride + 16 * quad;
-    float4 total = {0, 0, 0, 0};
-    for (int first = 0; first < splits; first += kAhead) {
-      float4 v[kAhead];
+  static_assert(kMaxSplits <= 32);
+  const int splits = static_cast<int>(call.splits.divisor);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t part = base + Layout::kSlots + row * Layout::kResultStride + 512 * segment + 16 * lane;
+  float2 own = {kNoMaximum, 0};  // maximum, sum: a lane has a source
+  if (lane < splits) own = load_cluster_f2(map_to_rank(base + Layout::kSummaries + 8 * row, lane));
+  float4 v[kAhead];
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        if (first + k < splits) v[k] = load_cluster_f4(map_to_rank(part, first + k));
-      }
+  for (int k = 0; k < kAhead; ++k) {
+    if (first + k * step < splits) v[k] = load_cluster_f4(map_to_rank(part, first + k * step));
+  }
+  float maximum = own.x;
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        if (first + k < splits) add(total, v[k], read<float>(shares + 4 * (kMaxSplits * row + first + k)));
-      }
+  for (int lanes = 1; lanes < kMaxSplits; lanes *= 2) {
+    maximum = fmaxf(maximum, __shfl_xor_sync(~0U, maximum, lanes));
+  }
+  const float factor = exp2_fast(own.x - maximum);
+  float sum = own.y * factor;
+#pragma unroll
+  for (int lanes = 1; lanes < kMaxSplits; lanes *= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
+  const float share = sum == 0 ? 0.0F : factor / sum;
+  total = {maximum, sum};
+  float4 values = {0, 0, 0, 0};
+#pragma unroll 1
+  for (int source = first; source < splits; source += kAhead * step) {
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (source + k * step >= splits) break;
+      const float by = __shfl_sync(~0U, share, source + k * step);
+      add(values, v[k], by);
+      const int next = source + (k + kAhead) * step;
+      if (next < splits) v[k] = load_cluster_f4(map_to_rank(part, next));
     }
-    destination(a, pages, task, row).store(4 * quad, total);
   }
-  for (int row = rank + splits * static_cast<int>(threadIdx.x); row < task.rows; row += splits * Layout::kWorkers) {
-    const auto total = read<float2>(totals + 8 * row);
-    destination(a, pages, task, row).store_sums(total.x, total.y);
+  return values;
+}
+
+// All threads but those that copy, when every block's results and summaries are in its shared memory.
+template <typename Layout>
+__device__ __forceinline__ void finish_cluster(const Call& call, const Task& task, uint8_t* shared, int rank) {
+  using Segments = dense::Segments<Layout>;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t base = smem_address(shared);
+  const Segments segments(call, task, rank);
+  const auto store = [&](int index, const float4& values, const float2& total) {
+    const int row = index / Segments::kOfRow, segment = index % Segments::kOfRow;
+    const Destination to = destination(call, task, row);
+    to.store(kChunkDims * task.first_chunk + 128 * segment + 4 * lane, values);
+    if (segment == 0 && task.first_chunk == 0 && lane == 0) to.store_sums(total.x, total.y);
+  };
+  if (segments.sharers == 1) {
+#pragma unroll 1
+    for (int i = warp; i < segments.count; i += Segments::kWarps) {
+      const int index = segments.first + i;
+      float2 total;
+      const float4 values =
+          add_segment<Layout>(call, base, index / Segments::kOfRow, index % Segments::kOfRow, 0, 1, total);
+      store(index, values, total);
+    }
+    __syncwarp();
+    cluster_arrive();
+  } else {
+    const int i = warp / segments.sharers, sharer = warp % segments.sharers;
+    const int index = segments.first + i;
+    float2 total = {0, 0};
+    float4 values = {0, 0, 0, 0};
+    uint8_t* partial = shared + Layout::kPartialSums + 512 * warp + 16 * lane;
+    if (i < segments.count) {
+      values = add_segment<Layout>(call, base, index / Segments::kOfRow, index % Segments::kOfRow, sharer,
+                                   segments.sharers, total);
+      if (sharer > 0) write(partial, values);
+    }
+    __syncwarp();
+    cluster_arrive();
+    named_barrier(kReadyBarrier, Layout::kWorkers);
+    if (i < segments.count && sharer == 0) {
+      for (int k = 1; k < segments.sharers; ++k) add(values, read<float4>(partial + 512 * k), 1);
+      store(index, values, total);
+    }
+    __syncwarp();
   }
+  // Others may still be reading here.
+  cluster_wait();
+}
+
+// From results and summaries in shared memory to outputs; all threads but those that copy.
+template <typename Layout>
+__device__ __forceinline__ void finish(const Call& call, const Task& task, uint8_t* shared, int rank) {
+  if (call.splits.divisor == 1) {
+    named_barrier(kReadyBarrier, Layout::kWorkers);
+    finish_alone<Layout>(call, task, shared);
+  } else {
+    cluster_arrive();
+    cluster_wait();
+    finish_cluster<Layout>(call, task, shared, rank);
+  }
+}
+
+// Looks at what finish() will need of the arguments.
+__device__ __forceinline__ void look_ahead(const Call& call) {
+  const auto look = [](auto value) { asm volatile("" ::"r"(static_cast<uint32_t>(value))); };
+  look(reinterpret_cast<uint64_t>(call.out));
+  look(call.out_stride.batch);
+  look(call.out_stride.head);
+  look(call.lse_stride.batch);
+  look(reinterpret_cast<uint64_t>(call.partial));
+  look(call.heads.divisor);
 }
 
 }  // namespace flashmla::cuda::dense

@@ -7,18 +7,17 @@ namespace flashmla::cuda {
 namespace {
 
 // A rough model of one block, fitted to an H200 (PERF.md), in microseconds. A tile costs what its block needs for it,
-// or what the memory needs, if that is more.
-constexpr double kStart = 5.0;
-constexpr double kTile = 0.75;
-constexpr double kTilePerRow = 0.035;
-constexpr double kTileReadAlone = 0.5;
-constexpr double kTileRead = 1.78;  // in addition, where all multiprocessors read
-constexpr double kMerge = 0.7;
-constexpr double kMergePerRow = 0.1;
-constexpr double kPerSplit = 0.1;
-constexpr double kCombine = 2.6;
-constexpr double kPerPart = 0.1;
-constexpr double kPerPartial = 0.0008;  // of one row
+// or what the memory needs, if that is more; blocks that share tokens read them together.
+constexpr double kStart = 4.7;
+constexpr double kTile = 0.78;
+constexpr double kTilePerRow = 0.03;
+constexpr double kTileReadAlone = 0.6;
+constexpr double kTileRead = 1.64;  // in addition, where all multiprocessors read
+constexpr double kMergePerRow = 0.165;
+constexpr double kPerSplit = 0.057;
+constexpr double kCombine = 1.95;
+constexpr double kPerPart = 0.076;
+constexpr double kPerPartial = 0.0012;  // of one row
 
 constexpr int32_t kTileTokens = 64;
 constexpr int32_t kLeastBoxTokens = 16;
@@ -39,37 +38,47 @@ int32_t box_tokens(const Pool& pool) {
 
 Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
                      int32_t padded_heads) {
-  size_t index = 0;
-  while (index + 1 < kernels.size() && kernels[index].heads < work.heads) ++index;
-  const Kernel& kernel = kernels[index];
-  const Occupancy& occupancy = occupancies[index];
-  const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
+  const Kernel* enough = &kernels.front();  // the fewest heads that are, or the most there are
+  for (const Kernel& kernel : kernels) {
+    if (enough->heads < work.heads) enough = &kernel;
+  }
   const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kTileTokens), 1);
-  Plan plan{&kernel, {work.rows, static_cast<int32_t>(divide_up(padded_heads, kernel.heads)), 1, 1}, 0};
-  const double merge = kMerge + kMergePerRow * kernel.heads;
-  const double block_tile = kTile + kTilePerRow * kernel.heads;
+  Plan plan{enough, {work.rows, 0, 1, 1}, 0};
   double best = std::numeric_limits<double>::infinity();
-  for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
-    const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
-    if (at_once == 0 || splits > tiles) continue;
-    for (int32_t parts = 1; parts <= kMaxParts && int64_t{splits} * parts <= tiles; ++parts) {
-      if (parts > 1 && rows * parts > at_once) break;  // a second kernel is for what leaves multiprocessors idle
-      const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
-      const auto busy = static_cast<double>(std::min(rows * parts, at_once) * splits);
-      const double tile = std::max(block_tile, kTileReadAlone + kTileRead * busy / occupancy.multiprocessors);
-      const auto tiles_of_block = static_cast<double>(divide_up(tiles, int64_t{splits} * parts));
-      double time = waves * (kStart + tile * tiles_of_block + (splits > 1 ? merge + kPerSplit * splits : 0));
-      if (parts > 1) {
-        time +=
-            kCombine + kPerPart * parts + kPerPartial * static_cast<double>(int64_t{work.rows} * work.heads * parts);
-      }
-      if (time < best) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const Kernel& kernel = kernels[i];
+    if (kernel.heads > enough->heads) continue;
+    const Occupancy& occupancy = occupancies[i];
+    const int64_t sharers = divide_up(work.heads, kernel.heads) * kernel.slices;  // of the same tokens
+    const int64_t rows = work.rows * sharers;
+    // Slices, blocks of fewer heads and a second kernel are for what leaves multiprocessors idle.
+    const bool spreads = kernel.heads < enough->heads || kernel.slices > 1;
+    const double merge = kMergePerRow * kernel.heads / kernel.slices;
+    const double block_tile = kTile + kTilePerRow * kernel.heads;
+    for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
+      const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
+      if (at_once == 0 || splits > tiles) continue;
+      for (int32_t parts = 1; parts <= kMaxParts && int64_t{splits} * parts <= tiles; ++parts) {
+        if ((parts > 1 || spreads) && rows * parts > at_once) break;
+        const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
+        const double readers =
+            static_cast<double>(std::min(rows * parts, at_once) * splits) / static_cast<double>(sharers);
+        const double tile = std::max(block_tile, kTileReadAlone + kTileRead * readers / occupancy.multiprocessors);
+        const auto tiles_of_block = static_cast<double>(divide_up(tiles, int64_t{splits} * parts));
+        double time = waves * (kStart + tile * tiles_of_block + (splits > 1 ? merge + kPerSplit * splits : 0));
+        if (parts > 1) {
+          time +=
+              kCombine + kPerPart * parts + kPerPartial * static_cast<double>(int64_t{work.rows} * work.heads * parts);
+        }
+        if (time >= best) continue;
         best = time;
+        plan.kernel = &kernel;
         plan.grid.splits = splits;
         plan.grid.parts = parts;
       }
     }
   }
+  plan.grid.head_blocks = static_cast<int32_t>(divide_up(padded_heads, plan.kernel->heads));
   if (plan.grid.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, plan.grid.parts);
   return plan;
 }

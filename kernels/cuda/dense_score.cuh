@@ -1,6 +1,7 @@
 // Dense decode on sm_90a: the warpgroup that makes weights out of queries and tokens.
 #pragma once
 
+#include "kernels/cuda/dense_fetch.cuh"
 #include "kernels/cuda/dense_product.cuh"
 #include "kernels/cuda/query.cuh"
 #include "kernels/cuda/score.cuh"
@@ -8,19 +9,20 @@
 namespace flashmla::cuda::dense {
 
 // Scores have the tokens of a tile on the M side: a thread has tokens 16 warp + g and + 8 for rows 8n + 2c and + 1.
-template <int kRows, int kChunks>
+template <typename SharedLayout, int kRows, int kChunks>
 class Scorer {
  public:
-  using Layout = dense::Layout<kRows, kChunks>;
+  using Layout = SharedLayout;
   static constexpr int kTiles = kRows / 8;
 
-  __device__ __forceinline__ Scorer(const DecodeArguments& a, const Task& task, uint8_t* shared, int thread)
-      : task_(task),
+  __device__ __forceinline__ Scorer(const Call& call, const Task& task, uint8_t* shared, int thread)
+      : call_(call),
+        task_(task),
         shared_(shared),
         base_(smem_address(shared)),
-        high_(a.scale_high),
-        low_(a.scale_low),
-        seen_by_all_(task.count - (a.causal ? a.s_q - 1 : 0)),
+        high_(call.scale_high),
+        low_(call.scale_low),
+        seen_by_all_(task.count - (call.causal ? call.s_q - 1 : 0)),
         thread_(thread),
         warp_(thread / 32),
         lane_(thread % 32),
@@ -34,24 +36,22 @@ class Scorer {
   }
 
   __device__ __forceinline__ void run() {
+    barrier_wait(base_ + Layout::kQueryFull, 0);
     RingPlace<Layout::kBuffers> buffer;
 #pragma unroll 1
     for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       const RingPlace<Layout::kSlotCount> first_slot = place_;
       float scores[4 * kTiles];
       multiply_chunks<Layout, kChunks, true>(base_, place_, scores);
-      if (!Layout::kLastSlotHasValues && lane_ == 0) {  // it has been used
-        barrier_arrive(base_ + Layout::kEmpty + 8 * first_slot.ahead(Layout::kSlotsOfTile - 1).index);
-      }
       const int32_t first = (task_.first_tile + tile) * kTileTokens;
       const auto missing = read<uint32_t>(shared_ + Layout::kMissing + 4 * first_slot.index);
       if (first + kTileTokens > seen_by_all_ || missing != 0) {
         hide(scores, first, missing);
         if (first + kTileTokens > task_.count) {
-          erase_values<Layout>(shared_, first_slot, task_.count - first, thread_);
+          erase_values<Layout>(shared_, first_slot, task_.first_chunk, task_.count - first, thread_);
         }
       }
-      weigh(scores, buffer);
+      weigh(scores, buffer, tile == 0);
       buffer.advance();
     }
     publish();
@@ -62,26 +62,27 @@ class Scorer {
   __device__ __forceinline__ void hide(float (&scores)[4 * kTiles], int32_t first, uint32_t missing) const {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      const auto visible = read<int2>(shared_ + Layout::kVisible + 4 * (8 * n + 2 * c_));
+      const int32_t visible[2] = {visible_tokens(call_, task_, 8 * n + 2 * c_),
+                                  visible_tokens(call_, task_, 8 * n + 2 * c_ + 1)};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int32_t token = 16 * warp_ + g_ + 8 * (i / 2);
-        const bool counts =
-            first + token < ((i & 1) == 0 ? visible.x : visible.y) && (missing >> (2 * warp_ + i / 2) & 1) == 0;
+        const bool counts = first + token < visible[i & 1] && (missing >> (2 * warp_ + i / 2) & 1) == 0;
         if (!counts) scores[4 * n + i] = -INFINITY;
       }
     }
   }
 
   // Scores to weights, as soften() of score.cuh, and those to shared memory: BF16, and what that lacks.
-  __device__ __forceinline__ void weigh(float (&scores)[4 * kTiles], const RingPlace<Layout::kBuffers>& buffer) {
-    bool grows = false;
+  __device__ __forceinline__ void weigh(float (&scores)[4 * kTiles], const RingPlace<Layout::kBuffers>& buffer,
+                                        bool first) {
+    bool grows = first;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) grows |= product(scores[4 * n + i]) > maximum_[n][i & 1];
     }
-    grows = named_barrier_or(kScoreBarrier, kWarpgroup, grows);
+    if (!first) grows = named_barrier_or(kScoreBarrier, kWarpgroup, grows);
     if (grows) {
       barrier_wait(base_ + Layout::kWeightsEmpty + 8 * buffer.index, buffer.parity ^ 1);
       raise(scores, buffer.index);
@@ -180,6 +181,7 @@ class Scorer {
     write(shared_ + Layout::kSummaries + 8 * thread_ + 4, (four.x + four.y) + (four.z + four.w));
   }
 
+  const Call& call_;
   const Task& task_;
   uint8_t* shared_;
   const uint32_t base_;

@@ -1,6 +1,7 @@
 // Dense decode on sm_90a, 64 rows in a block: the warpgroup that makes weights out of queries and tokens.
 #pragma once
 
+#include "kernels/cuda/dense_fetch.cuh"
 #include "kernels/cuda/dense_product.cuh"
 #include "kernels/cuda/query.cuh"
 #include "kernels/cuda/score.cuh"
@@ -15,13 +16,14 @@ class Scorer64 {
   using Layout = dense::Layout<64, kChunks>;
   static constexpr int kTiles = kTileTokens / 8;
 
-  __device__ __forceinline__ Scorer64(const DecodeArguments& a, const Task& task, uint8_t* shared, int thread)
-      : task_(task),
+  __device__ __forceinline__ Scorer64(const Call& call, const Task& task, uint8_t* shared, int thread)
+      : call_(call),
+        task_(task),
         shared_(shared),
         base_(smem_address(shared)),
-        high_(a.scale_high),
-        low_(a.scale_low),
-        seen_by_all_(task.count - (a.causal ? a.s_q - 1 : 0)),
+        high_(call.scale_high),
+        low_(call.scale_low),
+        seen_by_all_(task.count - (call.causal ? call.s_q - 1 : 0)),
         thread_(thread),
         warp_(thread / 32),
         lane_(thread % 32),
@@ -29,37 +31,65 @@ class Scorer64 {
         c_(lane_ & 3) {}
 
   __device__ __forceinline__ void run() {
+    barrier_wait(base_ + Layout::kQueryFull, 0);
+    RingPlace<2> room;
     RingPlace<Layout::kBuffers> buffer;
 #pragma unroll 1
     for (int32_t tile = 0; tile < task_.tiles; ++tile) {
-      const RingPlace<Layout::kSlotCount> first_slot = place_;
       float scores[4 * kTiles];
-      multiply_chunks<Layout, kChunks, false>(base_, place_, scores);
-      if (!Layout::kLastSlotHasValues && lane_ == 0) {  // it has been used
-        barrier_arrive(base_ + Layout::kEmpty + 8 * first_slot.ahead(Layout::kSlotsOfTile - 1).index);
-      }
+      multiply(scores, room, tile);
       const int32_t first = (task_.first_tile + tile) * kTileTokens;
-      const auto missing = read<uint32_t>(shared_ + Layout::kMissing + 4 * first_slot.index);
+      const auto missing = read<uint32_t>(shared_ + Layout::kMissing + 4 * room.index);
       if (first + kTileTokens > seen_by_all_ || missing != 0) {
         hide(scores, first, missing);
         if (first + kTileTokens > task_.count) {
-          erase_values<Layout>(shared_, first_slot, task_.count - first, thread_);
+          erase_values<Layout>(shared_, room, 0, task_.count - first, thread_);
         }
         weigh<true>(scores, buffer);
       } else {
         weigh<false>(scores, buffer);
       }
+      room.advance();
       buffer.advance();
     }
     publish();
   }
 
  private:
+  // Queries times tokens of a tile. Tensor cores cut off what is small beside the sum so far: chunks are summed apart
+  // and added exactly rounded.
+  __device__ __forceinline__ void multiply(float (&scores)[4 * kTiles], const RingPlace<2>& room, int32_t tile) const {
+    float part[2][4 * kTiles];
+#pragma unroll
+    for (int turn = 0; turn < kChunks; ++turn) {
+      const int chunk = chunk_in_turn<kChunks>(turn);
+      const uint32_t slot = slot_of_chunk(room, chunk);
+      barrier_wait(base_ + Layout::kFull + 8 * slot, parity_of_chunk(room, chunk, tile));
+      const uint64_t tokens = operand(base_ + chunk_offset<Layout>(room, chunk));
+      const uint64_t queries = operand(base_ + Layout::kQuery + Layout::kOperandBytes * chunk);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < 4; ++k) wgmma<false>(part[turn & 1], queries + 2 * k, tokens + 2 * k, k > 0);
+      wgmma_commit();
+      if (turn == 0) continue;
+      wgmma_wait<1>();
+      pin(part[(turn - 1) & 1]);
+      add_part(part[(turn - 1) & 1], scores, turn == 1);
+      const int before = chunk_in_turn<kChunks>(turn - 1);
+      if (before >= kValueChunks && lane_ == 0) {  // it has been used
+        barrier_arrive(base_ + Layout::kEmpty + 8 * slot_of_chunk(room, before));
+      }
+    }
+    wgmma_wait<0>();
+    pin(part[(kChunks - 1) & 1]);
+    add_part(part[(kChunks - 1) & 1], scores, false);
+  }
+
   // Scores that do not count become -inf.
   __device__ __forceinline__ void hide(float (&scores)[4 * kTiles], int32_t first, uint32_t missing) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int32_t visible = read<int32_t>(shared_ + Layout::kVisible + 4 * (16 * warp_ + g_ + 8 * r)) - first;
+      const int32_t visible = visible_tokens(call_, task_, 16 * warp_ + g_ + 8 * r) - first;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -154,13 +184,13 @@ class Scorer64 {
     }
   }
 
+  const Call& call_;
   const Task& task_;
   uint8_t* shared_;
   const uint32_t base_;
   const float high_, low_;
   const int32_t seen_by_all_;
   const int thread_, warp_, lane_, g_, c_;
-  RingPlace<Layout::kSlotCount> place_;
   float maximum_[2] = {kNoMaximum, kNoMaximum};
   float sum_[2] = {0, 0};
 };

@@ -7,20 +7,20 @@
 namespace flashmla::cuda::dense {
 
 // Results have the dimensions of a chunk on the M side: a thread has dimensions 16 warp + g and + 8 of each
-// chunk, for rows 8n + 2c and + 1.
-template <int kRows, int kChunks>
+// chunk, for rows 8n + 2c and + 1. The weights and what they lack are one operand: tensor cores read the values once.
+template <typename SharedLayout, int kRows>
 class Adder {
  public:
-  using Layout = dense::Layout<kRows, kChunks>;
+  using Layout = SharedLayout;
   static constexpr int kTiles = kRows / 8;
-  // With 16 rows the weights and what they lack are one operand: tensor cores read the values once.
-  static constexpr int kParts = kRows == 16 ? 2 : 1;
   static constexpr int kOwn = Layout::kValueChunksOfGroup;
 
-  __device__ __forceinline__ Adder(const Task& task, uint8_t* shared, int thread)
+  __device__ __forceinline__ Adder(const Task& task, uint8_t* shared, int group, int thread)
       : task_(task),
         shared_(shared),
         base_(smem_address(shared)),
+        first_of_slice_(kOwn * group),
+        first_chunk_(task.first_chunk + first_of_slice_),
         warp_(thread / 32),
         lane_(thread % 32),
         g_(lane_ >> 2),
@@ -28,12 +28,11 @@ class Adder {
 #pragma unroll
     for (int m = 0; m < kOwn; ++m) {
 #pragma unroll
-      for (int i = 0; i < 4 * kTiles * kParts; ++i) sums_[m][i] = 0;
+      for (int i = 0; i < 8 * kTiles; ++i) sums_[m][i] = 0;
     }
   }
 
   __device__ __forceinline__ void run() {
-    static_assert(Layout::kValueGroups == 1);
     RingPlace<Layout::kSlotCount> place;
     RingPlace<Layout::kBuffers> buffer;
 #pragma unroll 1
@@ -63,7 +62,7 @@ class Adder {
 #pragma unroll
       for (int m = 0; m < kOwn; ++m) {
 #pragma unroll
-        for (int i = 0; i < 4 * kParts; ++i) {
+        for (int i = 0; i < 8; ++i) {
           sums_[m][4 * (n + i / 4 * kTiles) + i % 4] *= (i & 1) == 0 ? factor.x : factor.y;
         }
       }
@@ -71,21 +70,26 @@ class Adder {
   }
 
   __device__ __forceinline__ void multiply(const RingPlace<Layout::kSlotCount>& place, uint32_t buffer) {
-    const uint64_t high = operand(base_ + Layout::kWeights + buffer * 2 * Layout::kOperandBytes);
-    const uint64_t low = high + Layout::kOperandBytes / 16;
+    const uint64_t weights = operand(base_ + Layout::kWeights + buffer * 2 * Layout::kOperandBytes);
     wgmma_fence();
 #pragma unroll
     for (int m = 0; m < kOwn; ++m) {
-      const uint64_t values = operand(base_ + chunk_offset<Layout>(place, m));
-      if constexpr (kParts == 1) {
+      const uint64_t values = operand(base_ + chunk_offset<Layout>(place, first_chunk_ + m));
 #pragma unroll
-        for (int k = 0; k < 4; ++k) wgmma<true>(sums_[m], values + 128 * k, low + 2 * k, true);
-      }
-#pragma unroll
-      for (int k = 0; k < 4; ++k) wgmma<true>(sums_[m], values + 128 * k, high + 2 * k, true);
+      for (int k = 0; k < 4; ++k) wgmma<true>(sums_[m], values + 128 * k, weights + 2 * k, true);
       wgmma_commit();
     }
-    release<0>(place);
+    if constexpr (kOwn == kValueChunks) {
+      release<0>(place);
+    } else {
+      wgmma_wait<0>();
+      if (lane_ == 0) {
+#pragma unroll
+        for (int slot = 0; slot < Layout::kSlotsOfTile; ++slot) {
+          barrier_arrive(base_ + Layout::kEmpty + 8 * place.ahead(slot).index);
+        }
+      }
+    }
     pin_sums();
     if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer);
   }
@@ -100,16 +104,17 @@ class Adder {
   }
 
   __device__ __forceinline__ void store() const {
-    uint8_t* to = shared_ + Layout::kSlots + 4 * (16 * warp_ + g_);
+    // The slots are free when both groups are done.
+    if constexpr (Layout::kValueGroups == 2) named_barrier(kValueBarrier, 2 * kWarpgroup);
+    uint8_t* to = shared_ + Layout::kSlots + 4 * (kChunkDims * first_of_slice_ + 16 * warp_ + g_);
 #pragma unroll
     for (int m = 0; m < kOwn; ++m) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          float sum = sums_[m][4 * n + i];
-          if constexpr (kParts == 2) sum += sums_[m][4 * (kTiles + n) + i];
-          write(to + (8 * n + 2 * c_ + (i & 1)) * Layout::kResultStride + 4 * (kChunkDims * m + 8 * (i / 2)), sum);
+          write(to + (8 * n + 2 * c_ + (i & 1)) * Layout::kResultStride + 4 * (kChunkDims * m + 8 * (i / 2)),
+                sums_[m][4 * n + i] + sums_[m][4 * (kTiles + n) + i]);
         }
       }
     }
@@ -118,8 +123,9 @@ class Adder {
   const Task& task_;
   uint8_t* shared_;
   const uint32_t base_;
+  const int first_of_slice_, first_chunk_;
   const int warp_, lane_, g_, c_;
-  float sums_[kOwn][4 * kTiles * kParts];
+  float sums_[kOwn][8 * kTiles];
 };
 
 }  // namespace flashmla::cuda::dense

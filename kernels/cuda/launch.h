@@ -32,6 +32,8 @@ struct Kernel {
   uint32_t splits;  // bit n: n blocks can merge in their shared memory
   int32_t shared_bytes;
   int32_t threads;
+  int32_t slices = 1;       // dense on sm_90a: blocks that share the value dimensions of the same tokens
+  bool lets_combine_start;  // while it still works itself
   const void* function;
   cudaError_t (*launch)(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
 };
@@ -86,7 +88,8 @@ Kernels kernels_v32_sm90();
 Kernels kernels_dense576_sm90();  // for pages as box_tokens() (dense_plan.h) says
 Kernels kernels_dense512_sm90();
 
-// Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens).
-cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, cudaStream_t stream);
+// Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens). `early`: the kernel before lets
+// it start while it still works itself.
+cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, bool early, cudaStream_t stream);
 
 }  // namespace flashmla::cuda

@@ -13,4 +13,10 @@ namespace flashmla::cuda {
 // says, and not 0.
 cudaError_t make_page_map(const Pool& pool, int32_t chunks, int32_t box_chunks, int32_t box_tokens, CUtensorMap& map);
 
+// A map {dimension of a chunk, row of the request (the heads of all query tokens), chunk, request} of queries, with
+// boxes of `box_rows` rows and all chunks, swizzled likewise; what is behind the last row becomes zeros. False: queries
+// that lie like these have none.
+bool make_query_map(const DecodeArguments& arguments, int32_t chunks, int32_t batch, int32_t box_rows,
+                    CUtensorMap& map);
+
 }  // namespace flashmla::cuda

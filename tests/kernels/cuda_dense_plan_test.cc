@@ -11,11 +11,13 @@ namespace {
 
 Kernels some_kernels() {
   Kernels kernels;
-  for (const int32_t rows : {16, 32, 64}) {
+  const auto add = [&](int32_t rows, int32_t slices) {
     Kernel kernel{};
     kernel.heads = rows;
+    kernel.slices = slices;
     kernels.push_back(kernel);
-  }
+  };
+  add(16, 1), add(16, 4), add(32, 1), add(32, 4), add(64, 1);
   return kernels;
 }
 
@@ -25,7 +27,7 @@ std::vector<Occupancy> device(int32_t multiprocessors, int32_t largest) {
   for (int32_t splits = 1; splits <= largest; ++splits) {
     occupancy.clusters[static_cast<size_t>(splits)] = multiprocessors / splits;
   }
-  return {3, occupancy};
+  return std::vector<Occupancy>(5, occupancy);
 }
 
 Pool pool_of(int32_t page_size) {
@@ -37,16 +39,34 @@ Pool pool_of(int32_t page_size) {
   return pool;
 }
 
-TEST_CASE("dense plan: a call takes the kernel with the fewest rows that are enough") {
+TEST_CASE("dense plan: a call that fills the device takes the kernel with the fewest rows that are enough") {
   const Kernels kernels = some_kernels();
   const auto heads_for = [&](int32_t rows) {
-    return make_dense_plan(kernels, device(132, 16), {4, rows, 1024}, rows).kernel->heads;
+    return make_dense_plan(kernels, device(132, 16), {128, rows, 1024}, rows).kernel->heads;
   };
   CHECK(heads_for(1) == 16);
   CHECK(heads_for(16) == 16);
   CHECK(heads_for(17) == 32);
   CHECK(heads_for(33) == 64);
   CHECK(heads_for(2048) == 64);
+}
+
+TEST_CASE("dense plan: blocks share values and rows where multiprocessors would be idle, and only there") {
+  const Kernels kernels = some_kernels();
+  const auto plan_for = [&](int32_t requests, int32_t rows) {
+    return make_dense_plan(kernels, device(132, 16), {requests, rows, 1024}, rows);
+  };
+  CHECK(plan_for(1, 16).kernel->slices == 4);
+  CHECK(plan_for(1, 64).kernel->heads < 64);
+  CHECK(plan_for(128, 16).kernel->slices == 1);
+  for (const int32_t requests : {1, 2, 8, 32}) {
+    for (const int32_t rows : {16, 64, 128}) {
+      CAPTURE(requests, rows);
+      const Plan plan = plan_for(requests, rows);
+      if (plan.kernel->slices == 1 && plan.grid.head_blocks == (rows + 63) / 64) continue;
+      CHECK(requests * plan.grid.head_blocks * plan.kernel->slices * plan.grid.parts * plan.grid.splits <= 132);
+    }
+  }
 }
 
 TEST_CASE("dense plan: every plan can run, and its workspace holds what its parts leave") {
