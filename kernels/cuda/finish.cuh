@@ -71,6 +71,20 @@ struct Destination {
     }
   }
 
+  // Two dimensions.
+  __device__ __forceinline__ void store(int dimension, const float2& v) const {
+    if (values != nullptr) {
+      *reinterpret_cast<float2*>(values + dimension) = v;
+      return;
+    }
+    const uint32_t both = pack_bf16x2(v.x, v.y);
+    if (aligned) {
+      *reinterpret_cast<uint32_t*>(out + dimension) = both;
+    } else {
+      out[dimension] = static_cast<uint16_t>(both), out[dimension + 1] = static_cast<uint16_t>(both >> 16);
+    }
+  }
+
   __device__ __forceinline__ void store_sums(float maximum, float sum) const {
     if (summary != nullptr) {
       *summary = {maximum, sum};

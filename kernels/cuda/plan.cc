@@ -52,8 +52,9 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
       const bool shared = std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
       const double per_token = shared ? block.per_token_shared : block.per_token;
-      const double time = waves * (block.start + per_token * tokens + (splits > 1 ? block.merge + block.per_split * splits : 0)) +
-                          (parts > 1 ? kCombine + kPerPart * parts : 0);
+      const double time =
+          waves * (block.start + per_token * tokens + (splits > 1 ? block.merge + block.per_split * splits : 0)) +
+          (parts > 1 ? kCombine + kPerPart * parts : 0);
       if (time < best.time) best = {index, splits, parts, time};
     }
   }

@@ -24,11 +24,9 @@ struct ShortWork {
   ShortResults<Layout> results = {};
   float by;  // of the results
 
-  // Both products of kActive groups, and the softmax between them.
+  // Softmax and value product of kActive groups.
   template <int kActive>
   __device__ __forceinline__ void attend(int groups) {
-    ShortScore<Layout>(shared, warp, lane).template run<kActive>();
-    __syncthreads();
     const ValueRows<Layout> rows = {shared, warp, lane >> 2, lane & 3};
     if (warp == Layout::Format::kBf16Chunk) {
       if constexpr (Layout::kHasBf16Values) attend<kActive, true>(rows, groups);
@@ -38,6 +36,14 @@ struct ShortWork {
   }
 
  private:
+  __device__ __forceinline__ void sum_up() {
+#pragma unroll
+    for (int i = 0; i < kHeadsOfWarp; ++i) {
+#pragma unroll
+      for (int lanes = 16; lanes > 0; lanes /= 2) sums[i].sum += __shfl_xor_sync(~0U, sums[i].sum, lanes);
+    }
+  }
+
   template <int kActive, bool kBf16>
   __device__ __forceinline__ void attend(const ValueRows<Layout>& rows, int groups) {
     const ShortValues<Layout, kActive, kBf16> values(rows);
@@ -46,14 +52,12 @@ struct ShortWork {
       sums[i] = weigh_head<Layout, kActive>(shared, warp + kShortWarps * i, present, lane);
     }
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kHeadsOfWarp; ++i) {
-#pragma unroll
-      for (int lanes = 16; lanes > 0; lanes /= 2) sums[i].sum += __shfl_xor_sync(~0U, sums[i].sum, lanes);
-    }
     if (values.scales.spread) {
       by = multiply_spread<Layout>(rows, values.scales, groups, results);
+      sum_up();
     } else {
+      // In one block of code, so that the products hide the shuffles.
+      sum_up();
       by = values.multiply(results);
     }
   }
@@ -79,7 +83,6 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   }
   if (lane == 0) init_barriers<Layout>(a, shared, rank, warp);
   __syncwarp();
-  const Sender<Layout> sender(a, shared, rank, warp, lane);
   __syncthreads();
   cluster_arrive_relaxed();
   tokens.start(a, shard);
@@ -90,12 +93,15 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   for (int i = 0; i < kHeadsOfWarp; ++i) {
     sink[i] = a.parts.divisor == 1 ? load_sink(a, head_of<Format>(a, place, warp + kShortWarps * i)) : -INFINITY;
   }
+  const Sender<Layout> sender(a, shared, rank, warp, lane);
   tokens.store_scales();
   __syncthreads();
 
   ShortWork<Layout> work{shared, warp, lane, SoftmaxRows<Layout>::present(shared, lane)};
   const int groups = tokens.groups();
   barrier_wait(smem_address(shared + Layout::kCopied), 0);
+  ShortScore<Layout>(shared, warp, lane).run(groups);
+  __syncthreads();
   if constexpr (kGroups == 4) {
     if (groups <= 3) {
       work.template attend<3>(groups);

@@ -26,6 +26,9 @@ struct ShortLayout {
   static constexpr int kScoreStride = kTileTokens + 4;  // of heads, FP32: a warp's stores meet in no bank
   // Results in pieces of 4 dimensions: [chunk][head][16]. Block r of n has those from r / n to (r + 1) / n of all.
   static constexpr int kQuads = kHeads * kValueChunks * kChunkDims / 4;
+  // Of the pieces of one source, from kFixedSplits sources on; fewer have what there is.
+  static constexpr int kFixedSplits = 8;
+  static constexpr int kSourceBytes = kQuads / kFixedSplits * 16;
 
   static constexpr int kRows = 0;                                          // [token] raw records
   static constexpr int kQuery = kRows + kTileTokens * Format::kRowStride;  // [head] F16, BF16 in the BF16 chunk
@@ -36,13 +39,13 @@ struct ShortLayout {
   static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? kWeightBytes : 0);  // and what it lacks
   static constexpr int kScores = kWeightsLow + (kHasBf16Values ? kWeightBytes : 0);       // [chunk][head][row] FP32
   static constexpr int kResults = kScores + kValueChunks * kHeads * kScoreStride * 4;  // [source][own piece] 4 x FP32
-  static constexpr int kSummaries = kResults + (kQuads + kMaxSplits) * 16;  // [head][source] {maximum, sum} FP32
-  static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;      // [head][source] FP32
-  static constexpr int kFactors = kShares + kHeads * kMaxSplits * 4;        // [head] 2 x FP32
-  static constexpr int kValid = kFactors + kHeads * 8;                      // [warp] tokens that are there
-  static constexpr int kCopied = kValid + kShortWarps * 4;                  // a barrier
-  static constexpr int kSummarized = kCopied + 8;                           // a barrier
-  static constexpr int kArrived = kSummarized + 8;                          // a barrier
+  static constexpr int kSummaries = kResults + kMaxSplits * kSourceBytes;  // [head][source] {maximum, sum} FP32
+  static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;     // [head][source] FP32
+  static constexpr int kFactors = kShares + kHeads * kMaxSplits * 4;       // [head] 2 x FP32
+  static constexpr int kValid = kFactors + kHeads * 8;                     // [warp] tokens that are there
+  static constexpr int kCopied = kValid + kShortWarps * 4;                 // a barrier
+  static constexpr int kSummarized = kCopied + 8;                          // a barrier
+  static constexpr int kArrived = kSummarized + 8;                         // a barrier
   static constexpr int kBytes = kArrived + 8;
 
   // Stores the pairs of dimensions 8p .. 8p + 7 of head h.

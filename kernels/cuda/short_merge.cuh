@@ -15,6 +15,7 @@ __device__ __forceinline__ int first_piece(const DecodeArguments& a, int rank) {
 // Of the pieces of one source, in bytes; the first block has the largest part there is.
 template <typename Layout>
 __device__ __forceinline__ int source_stride(const DecodeArguments& a) {
+  if (a.splits.divisor >= Layout::kFixedSplits) return Layout::kSourceBytes;
   return 16 * first_piece<Layout>(a, 1);
 }
 
@@ -63,11 +64,10 @@ class Sender {
   // Of head warp + kShortWarps * i.
   __device__ __forceinline__ void tell(int i, const HeadSums& sums) const {
     if (!tells_) return;
-    asm volatile(
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
-            summary_ + 8 * kMaxSplits * kShortWarps * i),
-        "f"(sums.maximum), "f"(sums.sum), "r"(summarized_)
-        : "memory");
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+                     summary_ + 8 * kMaxSplits * kShortWarps * i),
+                 "f"(sums.maximum), "f"(sums.sum), "r"(summarized_)
+                 : "memory");
   }
 
   __device__ __forceinline__ void send(const ShortResults<Layout>& results, float by) const {
@@ -109,16 +109,20 @@ __device__ __forceinline__ HeadSums share_head(const DecodeArguments& a, uint8_t
   return {maximum, sum};
 }
 
-// Adds up this block's pieces, when shares are there.
+// Adds up this block's pieces, when shares are there. Two threads have a half of a piece each.
 template <typename Layout>
 class Merge {
  public:
   using Format = typename Layout::Format;
 
   __device__ __forceinline__ Merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank)
-      : a_(a), place_(place), shared_(shared), splits_(static_cast<int>(a.splits.divisor)),
-        stride_(source_stride<Layout>(a)), first_(first_piece<Layout>(a, rank)),
-        count_(first_piece<Layout>(a, rank + 1) - first_), item_(item_of(static_cast<int>(threadIdx.x))) {}
+      : a_(a),
+        place_(place),
+        shared_(shared),
+        splits_(static_cast<int>(a.splits.divisor)),
+        first_(2 * first_piece<Layout>(a, rank)),
+        count_(2 * first_piece<Layout>(a, rank + 1) - first_),
+        item_(item_of(static_cast<int>(threadIdx.x))) {}
 
   __device__ __forceinline__ void run() {
     barrier_wait_cluster(smem_address(shared_ + Layout::kArrived), 0);
@@ -138,48 +142,70 @@ class Merge {
   };
 
   __device__ __forceinline__ Item item_of(int number) const {
-    const int piece = first_ + min(number, count_ - 1);
-    const int h = piece / (kChunkDims / 4) % Layout::kHeads;
+    const int pair = first_ + min(number, count_ - 1);
+    const int h = pair / (kChunkDims / 2) % Layout::kHeads;
     const Head head = head_of<Format>(a_, place_, h);
     Item item{Destination::of<Format>(a_, place_, head, h), head.real, h,
-              kChunkDims * (piece / (kChunkDims / 4 * Layout::kHeads)) + 4 * (piece % (kChunkDims / 4))};
+              kChunkDims * (pair / (kChunkDims / 2 * Layout::kHeads)) + 2 * (pair % (kChunkDims / 2))};
     item.to.out = const_cast<uint16_t*>(in_register(item.to.out));
     return item;
   }
 
-  __device__ __forceinline__ float4 add_up(int number) const {
+  __device__ __forceinline__ float2 add_up(int number) const {
     const uint8_t* shares = shared_ + Layout::kShares + 4 * kMaxSplits * item_.head;
-    const uint8_t* part = shared_ + Layout::kResults + 16 * number;
-    float4 total = {0, 0, 0, 0};
-    constexpr int kAtOnce = 8;
-#pragma unroll
-    for (int first = 0; first < kMaxSplits; first += kAtOnce) {
-      if (first >= splits_) break;
-      float share[kAtOnce];
-      float4 v[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; i += 4) {
-        const auto four = read<float4>(shares + 4 * (first + i));
-        share[i] = four.x, share[i + 1] = four.y, share[i + 2] = four.z, share[i + 3] = four.w;
-      }
-      // The last one again where there are no more: its share is then 0.
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) v[i] = read<float4>(part + stride_ * min(first + i, splits_ - 1));
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        total.x = fmaf(v[i].x, share[i], total.x);
-        total.y = fmaf(v[i].y, share[i], total.y);
-        total.z = fmaf(v[i].z, share[i], total.z);
-        total.w = fmaf(v[i].w, share[i], total.w);
-      }
+    const uint8_t* part = shared_ + Layout::kResults + 8 * number;
+    switch (splits_) {
+      case 8:
+        return add_up_of<8>(shares, part);
+      case 9:
+        return add_up_of<9>(shares, part);
+      case 10:
+        return add_up_of<10>(shares, part);
+      case 11:
+        return add_up_of<11>(shares, part);
+      case 12:
+        return add_up_of<12>(shares, part);
+      case 13:
+        return add_up_of<13>(shares, part);
+      case 14:
+        return add_up_of<14>(shares, part);
+      case 15:
+        return add_up_of<15>(shares, part);
+      case 16:
+        return add_up_of<16>(shares, part);
+      default:
+        break;
     }
+    float2 total = {0, 0};
+    const int stride = source_stride<Layout>(a_);
+#pragma unroll 1
+    for (int s = 0; s < splits_; ++s) add(total, read<float2>(part + s * stride), read<float>(shares + 4 * s));
     return total;
+  }
+
+  template <int kSplits>
+  static __device__ __forceinline__ float2 add_up_of(const uint8_t* shares, const uint8_t* part) {
+    float share[(kSplits + 3) / 4 * 4];
+#pragma unroll
+    for (int s = 0; s < kSplits; s += 4) {
+      const auto four = read<float4>(shares + 4 * s);
+      share[s] = four.x, share[s + 1] = four.y, share[s + 2] = four.z, share[s + 3] = four.w;
+    }
+    float2 total = {0, 0};
+#pragma unroll
+    for (int s = 0; s < kSplits; ++s) add(total, read<float2>(part + s * Layout::kSourceBytes), share[s]);
+    return total;
+  }
+
+  static __device__ __forceinline__ void add(float2& total, const float2& v, float share) {
+    total.x = fmaf(v.x, share, total.x);
+    total.y = fmaf(v.y, share, total.y);
   }
 
   const DecodeArguments& a_;
   const Place& place_;
   uint8_t* shared_;
-  const int splits_, stride_, first_, count_;
+  const int splits_, first_, count_;  // pairs
   Item item_;
 };
 

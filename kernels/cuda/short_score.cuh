@@ -15,28 +15,28 @@ class ShortScore {
   __device__ __forceinline__ ShortScore(uint8_t* shared, int chunk, int lane)
       : shared_(shared), chunk_(chunk), lane_(lane), g_(lane >> 2), c_(lane & 3) {}
 
-  // Scores of the chunk, FP32, to shared memory. A NaN scale makes NaN.
-  template <int kActive>
-  __device__ __forceinline__ void run() const {
+  // Scores of the chunk, FP32, to shared memory. A NaN scale makes NaN. Short loops: code that runs once is slow.
+  __device__ __forceinline__ void run(int groups) const {
+    // V32's ninth chunk: every warp has it for one group.
+    constexpr bool kNinth = Format::kScoreChunks > kValueChunks;
     QueryOperands q[kTiles];
     load_queries(chunk_, q);
     if (chunk_ == Format::kBf16Chunk) {
-#pragma unroll
-      for (int k = 0; k < kActive; ++k) {
+#pragma unroll 2
+      for (int k = 0; k < groups; ++k) {
         float scores[kTiles][4] = {};
         add_bf16(k, q, scores);
         store(k, scores);
       }
-      return;
+    } else {
+#pragma unroll 2
+      for (int k = 0; k < groups; ++k) {
+        float scores[kTiles][4];
+        multiply_e4m3(k, q, scores);
+        store(k, scores);
+      }
     }
-#pragma unroll
-    for (int k = 0; k < kActive; ++k) {
-      float scores[kTiles][4];
-      multiply_e4m3(k, q, scores);
-      store(k, scores);
-    }
-    // V32's ninth chunk: every warp adds it for one group.
-    if (Format::kScoreChunks > kValueChunks && chunk_ < kActive) {
+    if (kNinth && chunk_ < groups) {
       float scores[kTiles][4];
       load_queries(Format::kBf16Chunk, q);
 #pragma unroll

@@ -103,6 +103,7 @@ class ShortTokens {
     main_row_ = in_register(a.main.indices + place.b * a.main.batch_stride + place.token * a.main.query_stride);
     extra_row_ = in_register(a.extra.indices + place.b * a.extra.batch_stride + place.token * a.extra.query_stride);
     index_ = load_index(guess_);
+    choose_pool(a, guess_);
   }
 
   // Starts the copies; what has no token becomes zeros. Others see both after the next barrier and kCopied.
@@ -110,43 +111,34 @@ class ShortTokens {
     range_ = share_of(a, within(counts_, most_tokens(a)), shard);
     if (range_.main_count != guess_.main_count || range_.begin != guess_.begin || range_.end != guess_.end) {
       index_ = load_index(range_);
+      choose_pool(a, range_);
     }
-    const bool extra = range_.begin + token_ >= range_.main_count;
-    const Pool &main = a.main.pool, &other = a.extra.pool;
-    const uint8_t* const base = extra ? in_register(other.base) : in_register(main.base);
-    const int64_t page_stride = extra ? in_register(other.page_stride) : in_register(main.page_stride);
-    const int64_t slots = extra ? in_register(other.num_slots) : in_register(main.num_slots);
-    const auto size = [](uint32_t x) { return static_cast<uint32_t>(in_register(static_cast<int32_t>(x))); };
-    const Divisor page_size = {extra ? size(other.page_size.divisor) : size(main.page_size.divisor),
-                               extra ? size(other.page_size.multiplier) : size(main.page_size.multiplier),
-                               extra ? size(other.page_size.shift) : size(main.page_size.shift)};
-    const bool aligned = extra ? other.aligned : main.aligned;
-    const bool there = index_ >= 0 && index_ < slots;
+    const bool there = index_ >= 0 && index_ < slots_;
     const uint32_t valid = __ballot_sync(~0U, there);
     if (lane_ == 0) write(shared_ + Layout::kValid + 4 * warp_, valid);
-    const uint32_t page = quotient(index_, page_size);
-    const uint32_t offset = index_ - page * page_size.divisor;
-    const uint8_t* const start = base + page * page_stride;
+    const uint32_t page = quotient(index_, page_size_);
+    const uint32_t offset = index_ - page * page_size_.divisor;
+    const uint8_t* const start = base_ + page * page_stride_;
     const uint8_t* const row = start + offset * Format::kRowBytes;
-    const uint32_t copied = smem_address(shared_ + Layout::kCopied);
-    uint8_t* const to = shared_ + Layout::kRows + token_ * Format::kRowStride;
-    const bool whole = __all_sync(~0U, aligned || !there);
-    if (lane_ == 0) barrier_arrive_expect(copied, whole ? __popc(valid) * Format::kRowBytes : 0);
-    __syncwarp();
-    if (whole && there) copy_bulk(smem_address(to), row, Format::kRowBytes, copied);
     if constexpr (!Layout::kScalesInRows) {
       static_assert(Format::kScaleBytes == 8);
       const uint8_t* const scales =
-          start + int64_t{page_size.divisor} * Format::kRowBytes + offset * Format::kScaleBytes;
+          start + int64_t{page_size_.divisor} * Format::kRowBytes + offset * Format::kScaleBytes;
       scales_ = {0, 0};
       if (there) {
-        if (aligned) {
+        if (aligned_) {
           scales_ = load_now(reinterpret_cast<const uint2*>(scales));
         } else {
           scales_ = load_bytes(scales);
         }
       }
     }
+    const uint32_t copied = smem_address(shared_ + Layout::kCopied);
+    uint8_t* const to = shared_ + Layout::kRows + token_ * Format::kRowStride;
+    const bool whole = __all_sync(~0U, aligned_ || !there);
+    if (lane_ == 0) barrier_arrive_expect(copied, whole ? __popc(valid) * Format::kRowBytes : 0);
+    __syncwarp();
+    if (whole && there) copy_bulk(smem_address(to), row, Format::kRowBytes, copied);
     if (!whole && there) copy_bytes_here(to, row, Format::kRowBytes);
 #pragma unroll 1
     for (uint32_t missing = ~valid & kLanes; missing != 0; missing &= missing - 1) {
@@ -161,7 +153,8 @@ class ShortTokens {
   __device__ __forceinline__ void store_scales() const {
     if constexpr (!Layout::kScalesInRows) {
       if ((kLanes >> lane_ & 1) == 0) return;
-      uint8_t* const to = shared_ + Layout::kScales + token_ / kGroupTokens * kGroupTokens + row_of_token(token_ % kGroupTokens);
+      uint8_t* const to =
+          shared_ + Layout::kScales + token_ / kGroupTokens * kGroupTokens + row_of_token(token_ % kGroupTokens);
 #pragma unroll
       for (int i = 0; i < kValueChunks - 1; ++i) {
         const uint32_t word = i < 4 ? scales_.x : scales_.y;
@@ -178,6 +171,20 @@ class ShortTokens {
  private:
   static constexpr uint32_t kLanes = (1U << Layout::kTileTokens / kShortWarps) - 1;  // that have a token
 
+  // The pool of the lane's token.
+  __device__ __forceinline__ void choose_pool(const DecodeArguments& a, const TokenRange& range) {
+    const bool extra = range.begin + token_ >= range.main_count;
+    const Pool &main = a.main.pool, &other = a.extra.pool;
+    const auto size = [](uint32_t x) { return static_cast<uint32_t>(in_register(static_cast<int32_t>(x))); };
+    base_ = extra ? in_register(other.base) : in_register(main.base);
+    page_stride_ = extra ? in_register(other.page_stride) : in_register(main.page_stride);
+    slots_ = extra ? in_register(other.num_slots) : in_register(main.num_slots);
+    page_size_ = {extra ? size(other.page_size.divisor) : size(main.page_size.divisor),
+                  extra ? size(other.page_size.multiplier) : size(main.page_size.multiplier),
+                  extra ? size(other.page_size.shift) : size(main.page_size.shift)};
+    aligned_ = extra ? other.aligned : main.aligned;
+  }
+
   __device__ __forceinline__ int32_t load_index(const TokenRange& range) const {
     const int32_t position = range.begin + token_;
     const bool extra = position >= range.main_count;
@@ -193,6 +200,11 @@ class ShortTokens {
   Counts counts_;
   TokenRange guess_, range_;
   int32_t index_;
+  // Of its pool.
+  const uint8_t* base_;
+  int64_t page_stride_, slots_;
+  Divisor page_size_;
+  bool aligned_;
   uint2 scales_;
 };
 
