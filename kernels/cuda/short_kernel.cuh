@@ -166,7 +166,7 @@ Kernel describe_short_kernel(const BlockTime& time) {
 
 template <typename Format>
 Kernels describe_short_kernels() {
-  constexpr BlockTime kFew = {3.6, 0.017, 0.017, 0.1, 0.07}, kMore = {3.4, 0.028, 0.028, 0.1, 0.07};
+  constexpr BlockTime kFew = {3.6, 0.02, 0.02, 0.1, 0.06}, kMore = {3.4, 0.028, 0.028, 0.1, 0.07};
   return {describe_short_kernel<Format, 8, 4>(kFew), describe_short_kernel<Format, 8, 8>(kMore)};
 }
 

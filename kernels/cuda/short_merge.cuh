@@ -154,31 +154,17 @@ class Merge {
   __device__ __forceinline__ float2 add_up(int number) const {
     const uint8_t* shares = shared_ + Layout::kShares + 4 * kMaxSplits * item_.head;
     const uint8_t* part = shared_ + Layout::kResults + 8 * number;
-    switch (splits_) {
-      case 8:
-        return add_up_of<8>(shares, part);
-      case 9:
-        return add_up_of<9>(shares, part);
-      case 10:
-        return add_up_of<10>(shares, part);
-      case 11:
-        return add_up_of<11>(shares, part);
-      case 12:
-        return add_up_of<12>(shares, part);
-      case 13:
-        return add_up_of<13>(shares, part);
-      case 14:
-        return add_up_of<14>(shares, part);
-      case 15:
-        return add_up_of<15>(shares, part);
-      case 16:
-        return add_up_of<16>(shares, part);
-      default:
-        break;
-    }
+    // No switch: its table would have to come from memory.
+    if (splits_ == 8) return add_up_of<8>(shares, part);
+    if (splits_ == 16) return add_up_of<16>(shares, part);
+    if (splits_ == 10) return add_up_of<10>(shares, part);
+    if (splits_ == 14) return add_up_of<14>(shares, part);
+    if (splits_ == 12) return add_up_of<12>(shares, part);
+    if (splits_ == 15) return add_up_of<15>(shares, part);
+    if (splits_ == 9) return add_up_of<9>(shares, part);
     float2 total = {0, 0};
     const int stride = source_stride<Layout>(a_);
-#pragma unroll 1
+#pragma unroll 4
     for (int s = 0; s < splits_; ++s) add(total, read<float2>(part + s * stride), read<float>(shares + 4 * s));
     return total;
   }
