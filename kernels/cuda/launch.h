@@ -16,6 +16,7 @@ struct Grid {
   int32_t head_blocks;  // blocks that share a row's heads
   int32_t splits;       // blocks of a cluster that share a row's tokens
   int32_t parts;        // clusters that share a row's tokens, up to kMaxParts; with more than one, combine() follows
+  int32_t clusters;     // launched: rows * parts, or fewer that take rows in turn (Kernel::takes_turns)
 };
 
 // A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
@@ -30,6 +31,7 @@ struct Kernel {
   int32_t heads;  // of a block
   BlockTime time;
   uint32_t splits;  // bit n: n blocks can merge in their shared memory
+  bool takes_turns;  // a block that has a row to itself can go on with another row
   int32_t shared_bytes;
   int32_t threads;
   const void* function;

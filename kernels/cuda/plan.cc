@@ -69,7 +69,11 @@ Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies
   }
   Plan plan{&kernels[best.kernel], {}, 0};
   const auto head_blocks = static_cast<int32_t>(divide_up(padded_heads, plan.kernel->heads));
-  plan.grid = {work.rows, head_blocks, best.splits, best.parts};
+  plan.grid = {work.rows, head_blocks, best.splits, best.parts, work.rows * best.parts};
+  if (plan.kernel->takes_turns && best.splits == 1 && best.parts == 1) {
+    const int32_t at_once = occupancies[best.kernel].clusters[1] / head_blocks;
+    plan.grid.clusters = std::min(work.rows, std::max(at_once, 1));
+  }
   if (best.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, best.parts);
   return plan;
 }
