@@ -96,14 +96,22 @@ Kernel describe(void (*function)(DecodeArguments), int threads, const BlockTime&
 }
 
 template <typename Format, int kHeads, int kGroups>
-constexpr BlockTime kTime = kGroups == 4 ? BlockTime{5.2, kHeads == 32 ? 0.054 : 0.036, 0.049}
-                                         : BlockTime{4.2, Format::kInnerScales >= 0 || kHeads == 16 ? 0.0325 : 0.0265,
-                                                     Format::kInnerScales >= 0 || kHeads == 16 ? 0.0325 : 0.0265};
+constexpr BlockTime block_time() {
+  constexpr bool kInner = Format::kInnerScales >= 0;
+  if (kHeads == 32) return {.start = 5, .per_token = 0.0575, .merge = kInner ? 5.8 : 4.8, .per_split = 0.1};
+  if (kGroups == 8) {
+    if (kHeads == 16) return {.start = 3.6, .per_token = kInner ? 0.0355 : 0.033, .merge = 3.9};
+    return {.start = 3.6, .per_token = kInner ? 0.0303 : 0.0275, .merge = kInner ? 1.8 : 2.3};
+  }
+  if (kHeads == 16) return {.start = 3.6, .per_token = kInner ? 0.045 : 0.042, .merge = 4};
+  if (kInner) return {.start = 4.2, .per_token = 0.041, .merge = 0.8, .per_split = 0.03};
+  return {.start = 4.2, .per_token = 0.0385, .per_token_shared = 0.051, .merge = 1.5, .per_split = 0.12};
+}
 
 template <typename Format, int kHeads, int kGroups>
 Kernel describe_kernel() {
   using Layout = SharedLayout<Format, kHeads, kGroups>;
-  Kernel kernel = describe<Layout>(&decode_kernel<Format, kHeads, kGroups>, kThreads, kTime<Format, kHeads, kGroups>);
+  Kernel kernel = describe<Layout>(&decode_kernel<Format, kHeads, kGroups>, kThreads, block_time<Format, kHeads, kGroups>());
   for (int splits = 1; splits <= kMaxSplits; ++splits) {
     const int units = (kUnits + splits - 1) / splits;
     if (splits * (units * kUnitBytes<kHeads> + kHeads * 16) <= Layout::kExchangeBytes) kernel.splits |= 1U << splits;

@@ -19,15 +19,14 @@ struct Grid {
   int32_t clusters;     // launched: rows * parts, or fewer that take rows in turn (Kernel::takes_turns)
 };
 
-// A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
-// themselves and where two share one.
+// A rough model of one block, fitted to an H200 (PERF.md), in microseconds.
 struct BlockTime {
-  double start;
-  double per_token;
-  double per_token_shared;
-  // Of a cluster of more than one block.
-  double merge = 2.2;
-  double per_split = 0.12;
+  double start = 0;             // of its first row, all but the tokens
+  double per_token = 0;         // where the block has a multiprocessor to itself
+  double per_token_shared = 0;  // where two share one; 0: they never do
+  double merge = 0;             // of a cluster of more than one block,
+  double per_split = 0;         // and for each of its blocks
+  double again = 0;             // of each further row (Kernel::takes_turns)
 };
 
 struct Kernel {

@@ -50,10 +50,13 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       const auto tokens = static_cast<double>(divide_up(work.tokens, shards));
       if (kernel.most_tokens > 0 && tokens > kernel.most_tokens) continue;
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
-      const bool shared = std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
-      const double per_token = shared ? block.per_token_shared : block.per_token;
-      const double time = waves * (block.start + per_token * tokens + (splits > 1 ? block.merge + block.per_split * splits : 0)) +
-                          (parts > 1 ? kCombine + kPerPart * parts : 0);
+      const bool shared = block.per_token_shared > 0 &&
+                          std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
+      const double of_tokens = (shared ? block.per_token_shared : block.per_token) * tokens;
+      const double merge = splits > 1 ? block.merge + block.per_split * splits : 0;
+      const bool turns = kernel.takes_turns && shards == 1;
+      const double starts = turns ? block.start + block.again * (waves - 1) : block.start * waves;
+      const double time = starts + waves * (of_tokens + merge) + (parts > 1 ? kCombine + kPerPart * parts : 0);
       if (time < best.time) best = {index, splits, parts, time};
     }
   }

@@ -119,9 +119,9 @@ __global__ void __launch_bounds__(Layout::kThreads, Layout::kBlocksPerSm) warpgr
 }
 
 template <typename Format, int kHeads, int kTeams, int kBlocks>
-Kernel describe_warpgroup_kernel(double start, double per_token) {
+Kernel describe_warpgroup_kernel(const BlockTime& time) {
   using Layout = WarpgroupLayout<Format, kHeads, kTeams, kBlocks>;
-  Kernel kernel = describe<Layout>(&warpgroup_kernel<Layout>, Layout::kThreads, {start, per_token, per_token});
+  Kernel kernel = describe<Layout>(&warpgroup_kernel<Layout>, Layout::kThreads, time);
   kernel.splits = kAnySplits;
   kernel.takes_turns = true;
   return kernel;
@@ -130,11 +130,25 @@ Kernel describe_warpgroup_kernel(double start, double per_token) {
 template <typename Format>
 Kernels describe_warpgroup_kernels() {
   if (std::string_view(FLASHMLA_ARCH_NAME) != "sm_90a") return {};
+  constexpr bool kInner = Format::kInnerScales >= 0;
   Kernels kernels = {
-      describe_warpgroup_kernel<Format, 8, 3, 1>(9.5, 0.0205), describe_warpgroup_kernel<Format, 16, 2, 1>(9.5, 0.0295),
-      describe_warpgroup_kernel<Format, 32, 2, 1>(10, 0.038), describe_warpgroup_kernel<Format, 64, 1, 1>(15, 0.052)};
+      describe_warpgroup_kernel<Format, 8, 3, 1>(
+          {.start = 8.9, .per_token = kInner ? 0.0214 : 0.022, .merge = 1.2, .again = 4.1}),
+      describe_warpgroup_kernel<Format, 16, 2, 1>(
+          {.start = 7, .per_token = kInner ? 0.0284 : 0.0313, .merge = 4, .again = 1.3}),
+      describe_warpgroup_kernel<Format, 32, 2, 1>(
+          {.start = 8, .per_token = kInner ? 0.039 : 0.042, .merge = kInner ? 7.0 : 6.0, .again = 1.3}),
+      describe_warpgroup_kernel<Format, 64, 1, 1>(
+          {.start = 14.7, .per_token = kInner ? 0.0515 : 0.0532, .merge = 8.5, .again = 7.7})};
   // Two blocks on a multiprocessor, each with rows of its own; V32's would need more registers than there are.
-  if constexpr (Format::kInnerScales < 0) kernels.push_back(describe_warpgroup_kernel<Format, 16, 1, 2>(5, 0.03));
+  if constexpr (!kInner) {
+    kernels.push_back(describe_warpgroup_kernel<Format, 16, 1, 2>({.start = 5,
+                                                                   .per_token = 0.044,
+                                                                   .per_token_shared = 0.058,
+                                                                   .merge = 6.7,
+                                                                   .per_split = 0.04,
+                                                                   .again = 1}));
+  }
   return kernels;
 }
 
