@@ -165,6 +165,7 @@ RowResult EngineRows::run(const Row& row) {
     found.code = static_cast<int>(cli::exit_code_of(outcome.error()));
     found.rule = diag::rule_info(outcome.error().rule).slug;
     found.message = outcome.error().message;
+    for (const auto& note : outcome.error().notes) found.notes += note.message + "\n";
     CHECK_FALSE(fs::exists(last_run_ / pipeline::stage_file::kResult));
     return found;
   }

@@ -20,6 +20,7 @@ struct RowResult {
   int code = 0;         // as `sweepctl run` would exit
   std::string rule;     // of the error, where there is no result
   std::string message;  // likewise
+  std::string notes;    // likewise, one a line
   nlohmann::json result;
   std::set<std::string> failed;  // rules of the failed conditions
   std::string reasons;           // their texts, one a line
