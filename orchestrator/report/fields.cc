@@ -79,6 +79,11 @@ std::string power_text(const nlohmann::json& result) {
   return text;
 }
 
+std::string_view kernels_note(const nlohmann::json& result) {
+  const nlohmann::json& used = at(result, "kernels/used_by_engine");
+  return used.is_boolean() && !used.get<bool>() ? ", not the engine's own" : "";
+}
+
 std::string step_text(const nlohmann::json& result) {
   const auto step = number_at(result, "engine/server_info/steps/verify_step_us");
   if (!step) return {};

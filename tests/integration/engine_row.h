@@ -41,6 +41,7 @@ class EngineRows {
     Mishap mishap = Mishap::kNone;
     std::function<void(plan::Job&, pipeline::RunOptions&, pipeline::Locations&)> change = {};
     std::function<void(pipeline::Stage)> on_stage = {};  // called as each stage begins
+    bool builds_kernels = false;  // builds and gates them as a run does; else they are said to have passed
   };
   RowResult run(const Row& row);
 

@@ -112,6 +112,26 @@ TEST_CASE("fault matrix: what is read back is what the engine did, whatever its 
   CHECK(fs::exists(rows().last_run() / "SHA256SUMS"));
 }
 
+TEST_CASE("fault matrix: an engine with kernels of its own is measured beside a build that was gated in the same run") {
+  const auto at_source = [](plan::Job&, pipeline::RunOptions&, pipeline::Locations& locations) {
+    locations.root = SWEEPCTL_SOURCE_DIR;
+    locations.cache = SWEEPCTL_TEST_CACHE;
+  };
+  const RowResult found = rows().run({.framework = "sglang", .change = at_source, .builds_kernels = true});
+  INFO(found.found());
+  REQUIRE(found.code == 0);
+  const json& kernels = found.result["kernels"];
+  CHECK(kernels["arch"] == "cpu");
+  CHECK(kernels["library_sha256"].get<std::string>().size() == 64);
+  CHECK(kernels["gate"]["verdict"] == "pass");
+  CHECK(kernels["gate"]["cells"] > 100);
+  CHECK(kernels["used_by_engine"] == false);
+  CHECK(fs::exists(rows().last_run() / "gate-report.json"));
+  for (const json& condition : found.result["conditions"])
+    if (condition["rule"] == "judge/kernels")
+      CHECK(contains(condition["text"].get<std::string>(), "gated; this engine uses its own"));
+}
+
 TEST_CASE("fault matrix: an engine that does not come up is given up on, with what its log says") {
   struct Case {
     Mishap mishap;

@@ -46,6 +46,7 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   CHECK(std::abs(result["acceptance"]["realised"].get<double>() - 5.7) <=
         result["acceptance"]["tolerance"].get<double>());
   CHECK(result["kernels"]["library_sha256"] == result["engine"]["server_info"]["kernels"]["sha256"]);
+  CHECK(result["kernels"]["used_by_engine"] == true);
   CHECK(result["weights"]["verified"] == true);
   CHECK(result["power"]["measured"] == false);
   CHECK(result["latency_ms"]["ttft"]["count"] == kSmallRequests);

@@ -63,6 +63,22 @@ TEST_CASE("report: the device time of a verification step is shown where the eng
   CHECK(contains(report::summary_markdown(result), "| Verification step | " + expected));
 }
 
+TEST_CASE("report: kernels that were gated beside the engine's own are not said to have served it") {
+  json result = document(research_job(), {});
+  CHECK(!contains(report::summary_text(result, false), "not the engine's own"));
+  CHECK(contains(result["scope"].dump(), "Kernel build cpu-abc."));
+  const plan::Job job = research_job();
+  const sample::Summary summary;
+  const judge::Verdict verdict;
+  result = report::result_document({.job = job,
+                                    .summary = summary,
+                                    .verdict = verdict,
+                                    .kernels = {{"arch", "sm_90a"}, {"content_id", "abc"}, {"used_by_engine", false}}});
+  CHECK(contains(report::summary_text(result, false), " cells), not the engine's own\n"));
+  CHECK(contains(report::summary_markdown(result), ", not the engine's own |"));
+  CHECK(contains(result["scope"].dump(), "ran through kernels of its own, which were not."));
+}
+
 TEST_CASE("report: what was not measured is null, never zero") {
   const json result = document(research_job(), {});
   CHECK(result["latency_ms"]["ttft"]["mean"].is_null());
