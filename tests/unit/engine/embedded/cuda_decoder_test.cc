@@ -113,6 +113,11 @@ Made cpu_decoder(const Checkpoint& model) {
   return made;
 }
 
+void require_good(const diag::Result<diag::Done>& done) {
+  INFO((done ? std::string() : done.error().message));
+  REQUIRE(done.has_value());
+}
+
 // Logits of all tokens: the first `prompt` at once, the rest in steps of 8 query tokens, each with 3 that are wrong.
 std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, const std::vector<int32_t>& tokens,
                                   int64_t prompt) {
@@ -124,7 +129,7 @@ std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, c
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < count; ++i) rows.push_back(decoder.row_of(0, i));
     std::vector<float> logits;
-    REQUIRE(decoder.logits(rows, logits).has_value());
+    require_good(decoder.logits(rows, logits));
     for (int64_t i = 0; i < count; ++i) {
       const auto begin = logits.begin() + i * decoder.logits_stride();
       all.insert(all.end(), begin, begin + config.vocab_size);
@@ -132,7 +137,7 @@ std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, c
   };
   const auto size = static_cast<int64_t>(tokens.size());
   Segment segment = {&sequence, 0, std::span(tokens).first(static_cast<size_t>(prompt))};
-  REQUIRE(decoder.forward({&segment, 1}, 16, Pass::kPrompt).has_value());
+  require_good(decoder.forward({&segment, 1}, 16, Pass::kPrompt));
   add(prompt);
   for (int64_t at = prompt; at < size;) {
     constexpr int64_t kRight = 5;
@@ -140,7 +145,7 @@ std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, c
     std::vector<int32_t> queries(tokens.begin() + at, tokens.begin() + at + right);
     while (queries.size() < 8) queries.push_back(5);
     segment = {&sequence, at, queries};
-    REQUIRE(decoder.forward({&segment, 1}, 8, Pass::kVerify).has_value());
+    require_good(decoder.forward({&segment, 1}, 8, Pass::kVerify));
     add(right);
     at += right;
   }
