@@ -239,7 +239,7 @@ TEST_CASE("run: a server that breaks off leaves no result, and says how") {
                           Case{Fault::kDieMidway, "[run/broken-off]"});
   const FaultEngine server({.fault = c.fault, .model = "sweepctl/embedded-mla-8h"});
   const SmallCheckout checkout;
-  const Ran ran = checkout.run({"--engine-url", server.url(), "--request-timeout", "2"});
+  const Ran ran = checkout.run({"--engine-url", server.url(), "--request-timeout", "1.5"});
   INFO(ran.output);
   CHECK(ran.code == 3);
   CHECK(contains(ran.output, c.text));
