@@ -19,9 +19,9 @@ template <typename Format, int kHeads, int kGroups>
 constexpr int kBlocksPerSm =
     kHeads == 8 && kGroups == 4 && !kDense<Format> && Format::kInnerScales < 0 ? kMostBlocksPerSm : 1;
 
+// What cluster `cluster` of the grid works on.
 template <int kHeads>
-__device__ __forceinline__ Place place_of_block(const DecodeArguments& a) {
-  const int cluster = cluster_index();
+__device__ __forceinline__ Place place_of(const DecodeArguments& a, int cluster) {
   const auto row = static_cast<int32_t>(quotient(cluster, a.parts));
   const int part = cluster - row * static_cast<int32_t>(a.parts.divisor);
   const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int rank = cluster_rank();
-  const Place place = place_of_block<kHeads>(a);
+  const Place place = place_of<kHeads>(a, cluster_index());
   const TokenRange range = token_range<Format>(a, place.b, place.part * static_cast<int32_t>(a.splits.divisor) + rank);
   const bool merges = a.splits.divisor > 1;
 
@@ -74,7 +74,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
 
 inline cudaError_t launch_kernel(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid,
                                  cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>(grid.rows * grid.parts * grid.splits),
+  // What cannot be stored in pieces of 16 bytes goes through memory that a next row would need.
+  const int32_t clusters = arguments.out_aligned ? grid.clusters : grid.rows * grid.parts;
+  const dim3 blocks(static_cast<unsigned>(clusters * grid.splits),
                     static_cast<unsigned>(grid.head_blocks), 1);
   ClusterLaunch launch(kernel, blocks, grid.splits, stream);
   void* pointers[] = {const_cast<DecodeArguments*>(&arguments)};

@@ -16,6 +16,7 @@ struct Grid {
   int32_t head_blocks;  // blocks that share a row's heads
   int32_t splits;       // blocks of a cluster that share a row's tokens
   int32_t parts;        // clusters that share a row's tokens, up to kMaxParts; with more than one, combine() follows
+  int32_t clusters;     // launched: rows * parts, or fewer that take rows in turn (Kernel::takes_turns)
 };
 
 // A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
@@ -24,14 +25,19 @@ struct BlockTime {
   double start;
   double per_token;
   double per_token_shared;
+  // Of a cluster of more than one block.
+  double merge = 2.2;
+  double per_split = 0.12;
 };
 
 struct Kernel {
   int32_t heads;  // of a block
   BlockTime time;
   uint32_t splits;  // bit n: n blocks can merge in their shared memory
+  bool takes_turns;  // a block that has a row to itself can go on with another row
   int32_t shared_bytes;
   int32_t threads;
+  int32_t most_tokens;  // of a block; 0: any number
   const void* function;
   cudaError_t (*launch)(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
 };
@@ -80,6 +86,9 @@ Kernels kernels_v41();
 Kernels kernels_v41_fp4();
 Kernels kernels_dense576();
 Kernels kernels_dense512();
+// Those for few tokens in a block.
+Kernels kernels_v4_short();
+Kernels kernels_v32_short();
 // More for sm_90a; none for other architectures.
 Kernels kernels_v4_sm90();
 Kernels kernels_v32_sm90();

@@ -135,6 +135,26 @@ TEST_CASE("plan: 64 heads go to two blocks of 32 where rows are few, and to one 
   CHECK(make_plan(kernels, occupancies, {1, 32, 640}, 64).kernel == &kernels[1]);
 }
 
+TEST_CASE("plan: a kernel for few tokens gets no more than it has room for, and any of those that suit") {
+  constexpr BlockTime kLittle = {1, 0.01, 0.01, 0.5, 0.01};
+  Kernels kernels = {kernel(8, kQuickStart, kAnySplits), kernel(8, kLittle, kAnySplits),
+                     kernel(64, kQuickTokens, kAnySplits)};
+  kernels[1].most_tokens = 64;
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  for (const int64_t tokens : {0, 1, 64, 640, 1024}) {
+    CAPTURE(tokens);
+    const Plan few = make_plan(kernels, occupancies, {1, 8, tokens}, 8);
+    CHECK(few.kernel == &kernels[1]);
+    CHECK(tokens <= int64_t{64} * few.grid.splits);
+    // Blocks of 8 heads each are better than one that starts slowly.
+    const Plan many_heads = make_plan(kernels, occupancies, {1, 64, tokens}, 64);
+    CHECK(many_heads.kernel == &kernels[1]);
+    CHECK(many_heads.grid.head_blocks == 8);
+  }
+  CHECK(make_plan(kernels, occupancies, {1, 8, 1025}, 8).kernel == &kernels[0]);
+  CHECK(make_plan(kernels, occupancies, {1, 64, 1025}, 64).kernel == &kernels[2]);
+}
+
 TEST_CASE("plan: there is a workspace if and only if clusters share a row") {
   bool some_share = false;
   for_each_plan([&](const Plan& plan, const Occupancy&, const Work& work) {
