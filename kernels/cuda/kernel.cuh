@@ -76,8 +76,7 @@ inline cudaError_t launch_kernel(const Kernel& kernel, const DecodeArguments& ar
                                  cudaStream_t stream) {
   // What cannot be stored in pieces of 16 bytes goes through memory that a next row would need.
   const int32_t clusters = arguments.out_aligned ? grid.clusters : grid.rows * grid.parts;
-  const dim3 blocks(static_cast<unsigned>(clusters * grid.splits),
-                    static_cast<unsigned>(grid.head_blocks), 1);
+  const dim3 blocks(static_cast<unsigned>(clusters * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
   ClusterLaunch launch(kernel, blocks, grid.splits, stream);
   void* pointers[] = {const_cast<DecodeArguments*>(&arguments)};
   return cudaLaunchKernelExC(&launch.without_clusters_of_one().config(), kernel.function, pointers);
@@ -111,7 +110,8 @@ constexpr BlockTime block_time() {
 template <typename Format, int kHeads, int kGroups>
 Kernel describe_kernel() {
   using Layout = SharedLayout<Format, kHeads, kGroups>;
-  Kernel kernel = describe<Layout>(&decode_kernel<Format, kHeads, kGroups>, kThreads, block_time<Format, kHeads, kGroups>());
+  Kernel kernel =
+      describe<Layout>(&decode_kernel<Format, kHeads, kGroups>, kThreads, block_time<Format, kHeads, kGroups>());
   for (int splits = 1; splits <= kMaxSplits; ++splits) {
     const int units = (kUnits + splits - 1) / splits;
     if (splits * (units * kUnitBytes<kHeads> + kHeads * 16) <= Layout::kExchangeBytes) kernel.splits |= 1U << splits;

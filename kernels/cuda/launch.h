@@ -32,7 +32,7 @@ struct BlockTime {
 struct Kernel {
   int32_t heads;  // of a block
   BlockTime time;
-  uint32_t splits;  // bit n: n blocks can merge in their shared memory
+  uint32_t splits;   // bit n: n blocks can merge in their shared memory
   bool takes_turns;  // a block that has a row to itself can go on with another row
   int32_t shared_bytes;
   int32_t threads;

@@ -50,8 +50,8 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       const auto tokens = static_cast<double>(divide_up(work.tokens, shards));
       if (kernel.most_tokens > 0 && tokens > kernel.most_tokens) continue;
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
-      const bool shared = block.per_token_shared > 0 &&
-                          std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
+      const bool shared =
+          block.per_token_shared > 0 && std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
       const double of_tokens = (shared ? block.per_token_shared : block.per_token) * tokens;
       const double merge = splits > 1 ? block.merge + block.per_split * splits : 0;
       const bool turns = kernel.takes_turns && shards == 1;

@@ -63,11 +63,10 @@ class Sender {
   // Of head warp + kShortWarps * i.
   __device__ __forceinline__ void tell(int i, const HeadSums& sums) const {
     if (!tells_) return;
-    asm volatile(
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
-            summary_ + 8 * kMaxSplits * kShortWarps * i),
-        "f"(sums.maximum), "f"(sums.sum), "r"(summarized_)
-        : "memory");
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+                     summary_ + 8 * kMaxSplits * kShortWarps * i),
+                 "f"(sums.maximum), "f"(sums.sum), "r"(summarized_)
+                 : "memory");
   }
 
   __device__ __forceinline__ void send(const ShortResults<Layout>& results, float by) const {
@@ -116,9 +115,14 @@ class Merge {
   using Format = typename Layout::Format;
 
   __device__ __forceinline__ Merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank)
-      : a_(a), place_(place), shared_(shared), splits_(static_cast<int>(a.splits.divisor)),
-        stride_(source_stride<Layout>(a)), first_(first_piece<Layout>(a, rank)),
-        count_(first_piece<Layout>(a, rank + 1) - first_), item_(item_of(static_cast<int>(threadIdx.x))) {}
+      : a_(a),
+        place_(place),
+        shared_(shared),
+        splits_(static_cast<int>(a.splits.divisor)),
+        stride_(source_stride<Layout>(a)),
+        first_(first_piece<Layout>(a, rank)),
+        count_(first_piece<Layout>(a, rank + 1) - first_),
+        item_(item_of(static_cast<int>(threadIdx.x))) {}
 
   __device__ __forceinline__ void run() {
     barrier_wait_cluster(smem_address(shared_ + Layout::kArrived), 0);

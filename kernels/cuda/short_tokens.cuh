@@ -161,7 +161,8 @@ class ShortTokens {
   __device__ __forceinline__ void store_scales() const {
     if constexpr (!Layout::kScalesInRows) {
       if ((kLanes >> lane_ & 1) == 0) return;
-      uint8_t* const to = shared_ + Layout::kScales + token_ / kGroupTokens * kGroupTokens + row_of_token(token_ % kGroupTokens);
+      uint8_t* const to =
+          shared_ + Layout::kScales + token_ / kGroupTokens * kGroupTokens + row_of_token(token_ % kGroupTokens);
 #pragma unroll
       for (int i = 0; i < kValueChunks - 1; ++i) {
         const uint32_t word = i < 4 ? scales_.x : scales_.y;

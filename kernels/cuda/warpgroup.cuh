@@ -22,9 +22,7 @@ class WarpgroupWorker {
   // Four chunks of value dimensions are a set: 0 to 3 and 4 to 7. A warpgroup has both, or one of them.
   static constexpr int kSets = 8 / Layout::kTeamWarps;
 
-  __device__ __forceinline__ explicit WarpgroupWorker(uint8_t* shared) : shared_(shared) {
-    take_place();
-  }
+  __device__ __forceinline__ explicit WarpgroupWorker(uint8_t* shared) : shared_(shared) { take_place(); }
 
   __device__ __forceinline__ int warp() const { return warp_; }
   __device__ __forceinline__ int lane() const { return lane_; }
@@ -215,8 +213,8 @@ class WarpgroupWorker {
     const uint8_t* scales = scales_of_slot(slot) + token_of_row(row) * Format::kStoredScales;
     const auto four = read<int4>(shared_ + Layout::kUnits + 4 * (team_ * kValueChunks + chunks));
     const int32_t units[4] = {four.x, four.y, four.z, four.w};
-    uint8_t* to = shared_ + Layout::kValueScales + table +
-                  (chunks * Layout::kWorkWarps + warp_) * Layout::kScaleRow + 2 * row;
+    uint8_t* to =
+        shared_ + Layout::kValueScales + table + (chunks * Layout::kWorkWarps + warp_) * Layout::kScaleRow + 2 * row;
     uint32_t raw[2] = {0, 0};  // all scales of the half, as they are stored
     if constexpr (Format::kInnerScales >= 0) {
       const auto both = read<uint2>(scales + 2 * chunks);
@@ -244,9 +242,9 @@ class WarpgroupWorker {
   static constexpr int32_t kLeastBits = Format::kInnerScales >= 0 ? 1 : 0;
   static constexpr int32_t kMostBits = Format::kInnerScales >= 0 ? 10 : 15;
 
-  // The same for the scales of this warp's chunks, of all groups, over units that suit them, and whether any so far were
-  // too far apart for F16. The lanes share the tile's groups and its chunks: each has the four tokens of thread c of a
-  // group.
+  // The same for the scales of this warp's chunks, of all groups, over units that suit them, and whether any so far
+  // were too far apart for F16. The lanes share the tile's groups and its chunks: each has the four tokens of thread c
+  // of a group.
   __device__ __forceinline__ void prepare_scales(int first, int here, int table) {
     const int group = (lane_ >> 2) % Layout::kGroups;
     const int mine = (lane_ >> 2) / Layout::kGroups;  // which of the warp's chunks

@@ -102,9 +102,7 @@ class PairCursor {
   }
 
  private:
-  __device__ __forceinline__ int32_t position() const {
-    return work_.range.begin + 2 * kGroupTokens * pair_ + lane_;
-  }
+  __device__ __forceinline__ int32_t position() const { return work_.range.begin + 2 * kGroupTokens * pair_ + lane_; }
   __device__ __forceinline__ void skip_rows() {
     while (true) {
       const int groups = groups_of(work_.range);

@@ -72,10 +72,9 @@ __device__ __forceinline__ void compute_rows(const DecodeArguments& a, uint8_t* 
       const auto first_group = read<int>(shared + Layout::kTileWords + 12);
       write(shared + Layout::kPlace, work.place);
       write(shared + Layout::kCluster, cluster);
-      write(shared + Layout::kTileWords,
-            int4{static_cast<int>(b_descriptor(smem_address(shared + Layout::kQuery))),
-                 static_cast<int>(b_descriptor(smem_address(shared + Layout::kWeights))), first_group,
-                 first_group + groups_of(work.range)});
+      write(shared + Layout::kTileWords, int4{static_cast<int>(b_descriptor(smem_address(shared + Layout::kQuery))),
+                                              static_cast<int>(b_descriptor(smem_address(shared + Layout::kWeights))),
+                                              first_group, first_group + groups_of(work.range)});
     }
     finish_queries<Layout>(a, shared, warp, lane);
     worker.reset();
@@ -94,7 +93,8 @@ __device__ __forceinline__ void compute_rows(const DecodeArguments& a, uint8_t* 
 }
 
 template <typename Layout>
-__global__ void __launch_bounds__(Layout::kThreads, Layout::kBlocksPerSm) warpgroup_kernel(const __grid_constant__ DecodeArguments a) {
+__global__ void __launch_bounds__(Layout::kThreads, Layout::kBlocksPerSm)
+    warpgroup_kernel(const __grid_constant__ DecodeArguments a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) uint8_t shared[];
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
@@ -131,23 +131,18 @@ template <typename Format>
 Kernels describe_warpgroup_kernels() {
   if (std::string_view(FLASHMLA_ARCH_NAME) != "sm_90a") return {};
   constexpr bool kInner = Format::kInnerScales >= 0;
-  Kernels kernels = {
-      describe_warpgroup_kernel<Format, 8, 3, 1>(
-          {.start = 8.9, .per_token = kInner ? 0.0214 : 0.022, .merge = 1.2, .again = 4.1}),
-      describe_warpgroup_kernel<Format, 16, 2, 1>(
-          {.start = 7, .per_token = kInner ? 0.0284 : 0.0313, .merge = 4, .again = 1.3}),
-      describe_warpgroup_kernel<Format, 32, 2, 1>(
-          {.start = 8, .per_token = kInner ? 0.039 : 0.042, .merge = kInner ? 7.0 : 6.0, .again = 1.3}),
-      describe_warpgroup_kernel<Format, 64, 1, 1>(
-          {.start = 14.7, .per_token = kInner ? 0.0515 : 0.0532, .merge = 8.5, .again = 7.7})};
+  Kernels kernels = {describe_warpgroup_kernel<Format, 8, 3, 1>(
+                         {.start = 8.9, .per_token = kInner ? 0.0214 : 0.022, .merge = 1.2, .again = 4.1}),
+                     describe_warpgroup_kernel<Format, 16, 2, 1>(
+                         {.start = 7, .per_token = kInner ? 0.0284 : 0.0313, .merge = 4, .again = 1.3}),
+                     describe_warpgroup_kernel<Format, 32, 2, 1>(
+                         {.start = 8, .per_token = kInner ? 0.039 : 0.042, .merge = kInner ? 7.0 : 6.0, .again = 1.3}),
+                     describe_warpgroup_kernel<Format, 64, 1, 1>(
+                         {.start = 14.7, .per_token = kInner ? 0.0515 : 0.0532, .merge = 8.5, .again = 7.7})};
   // Two blocks on a multiprocessor, each with rows of its own; V32's would need more registers than there are.
   if constexpr (!kInner) {
-    kernels.push_back(describe_warpgroup_kernel<Format, 16, 1, 2>({.start = 5,
-                                                                   .per_token = 0.044,
-                                                                   .per_token_shared = 0.058,
-                                                                   .merge = 6.7,
-                                                                   .per_split = 0.04,
-                                                                   .again = 1}));
+    kernels.push_back(describe_warpgroup_kernel<Format, 16, 1, 2>(
+        {.start = 5, .per_token = 0.044, .per_token_shared = 0.058, .merge = 6.7, .per_split = 0.04, .again = 1}));
   }
   return kernels;
 }

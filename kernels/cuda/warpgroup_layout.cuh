@@ -1,10 +1,10 @@
 // Shared memory of the warpgroup kernel, and who does what in it.
 //
-// kCopyWarps warps copy, the others compute. Groups of 16 tokens lie in a ring of slots, each with a barrier for "filled"
-// and one for "free", so that the copying warps run ahead, into the block's next row, too. In QK^T each computing warp
-// has a group on its 16 rows of the M side of wgmma. In PV
-//   up to 32 heads   a warpgroup is a team of its own: it takes every kTeams-th tile of 4 groups and all value dimensions
-//   64 heads         two warpgroups are one team: tiles of 8 groups, half of the value dimensions each
+// kCopyWarps warps copy, the others compute. Groups of 16 tokens lie in a ring of slots, each with a barrier for
+// "filled" and one for "free", so that the copying warps run ahead, into the block's next row, too. In QK^T each
+// computing warp has a group on its 16 rows of the M side of wgmma. In PV
+//   up to 32 heads   a warpgroup is a team of its own: it takes every kTeams-th tile of 4 groups and all value
+//   dimensions 64 heads         two warpgroups are one team: tiles of 8 groups, half of the value dimensions each
 #pragma once
 
 #include "kernels/cuda/shared_layout.cuh"
@@ -47,15 +47,15 @@ struct WarpgroupLayout {
   static constexpr int kSlotScales = kGroupTokens * Format::kStoredScales;
   static constexpr int kScaleRow = 2 * kGroupTokens;  // bytes of the F16 scales of a group
 
-  static constexpr int kMostSharedBytes = 228 * 1024 / kBlocks / 128 * 128 - 1024;  // 1 KB of each block is the system's
+  static constexpr int kMostSharedBytes =
+      228 * 1024 / kBlocks / 128 * 128 - 1024;  // 1 KB of each block is the system's
   // Two warpgroups of a team may be at two tiles.
   static constexpr int kScaleTables = kTeamWarps / 4;
   static constexpr int kScaleTable = kValueChunks * kWorkWarps * kScaleRow;
-  static constexpr int kSmallBytes = kScaleTables * kScaleTable + kTeams * kHeads * 12 +
-                                     kWorkWarps * kHeads * 8 + kHeads * (8 + 8 + 8 + 4) + kTeams * 4 * kValueChunks +
-                                     9 * 4 * kWorkWarps + 128;
-  static constexpr int kSlots = (kMostSharedBytes - kQueryBytes - kExchangeBytes - kSmallBytes) /
-                                (kSlotBytes + kSlotScales + 4 + 16);
+  static constexpr int kSmallBytes = kScaleTables * kScaleTable + kTeams * kHeads * 12 + kWorkWarps * kHeads * 8 +
+                                     kHeads * (8 + 8 + 8 + 4) + kTeams * 4 * kValueChunks + 9 * 4 * kWorkWarps + 128;
+  static constexpr int kSlots =
+      (kMostSharedBytes - kQueryBytes - kExchangeBytes - kSmallBytes) / (kSlotBytes + kSlotScales + 4 + 16);
 
   static constexpr int kQuery = 0;  // F16, BF16 in a BF16 chunk
   static constexpr int kWeights = kQuery + kQueryBytes;
@@ -64,21 +64,21 @@ struct WarpgroupLayout {
   static constexpr int kExchange = kWeights;                       // behind a row's last tile
   static constexpr int kRows = kExchange + kExchangeBytes;
   static constexpr int kScales = kRows + kSlots * kSlotBytes;
-  static constexpr int kValueScales = kScales + kSlots * kSlotScales;               // [chunk][warp's group][c][x] F16
-  static constexpr int kMaxima = kValueScales + kScaleTables * kScaleTable;                          // [warp][head] FP32
-  static constexpr int kWarpSums = kMaxima + kWorkWarps * kHeads * 4;                   // [warp][head] FP32
-  static constexpr int kFactors = kWarpSums + kWorkWarps * kHeads * 4;                  // [head] 2 x FP32
-  static constexpr int kReference = kFactors + kHeads * 8;                          // [team][head] FP32
-  static constexpr int kChange = kReference + kTeams * kHeads * 4;                  // [team][head] FP32
-  static constexpr int kShares = kChange + kTeams * kHeads * 4;                     // [team][head] FP32
-  static constexpr int kSummaries = kShares + kTeams * kHeads * 4;                  // [head] 2 x FP32
-  static constexpr int kOutputs = kSummaries + kHeads * 8;  // [head] where its results go; null: nowhere
-  static constexpr int kSinks = kOutputs + kHeads * 8;                            // [head] FP32
-  static constexpr int kUnits = kSinks + kHeads * 4;                 // [team][chunk] exponents of powers of two
+  static constexpr int kValueScales = kScales + kSlots * kSlotScales;        // [chunk][warp's group][c][x] F16
+  static constexpr int kMaxima = kValueScales + kScaleTables * kScaleTable;  // [warp][head] FP32
+  static constexpr int kWarpSums = kMaxima + kWorkWarps * kHeads * 4;        // [warp][head] FP32
+  static constexpr int kFactors = kWarpSums + kWorkWarps * kHeads * 4;       // [head] 2 x FP32
+  static constexpr int kReference = kFactors + kHeads * 8;                   // [team][head] FP32
+  static constexpr int kChange = kReference + kTeams * kHeads * 4;           // [team][head] FP32
+  static constexpr int kShares = kChange + kTeams * kHeads * 4;              // [team][head] FP32
+  static constexpr int kSummaries = kShares + kTeams * kHeads * 4;           // [head] 2 x FP32
+  static constexpr int kOutputs = kSummaries + kHeads * 8;              // [head] where its results go; null: nowhere
+  static constexpr int kSinks = kOutputs + kHeads * 8;                  // [head] FP32
+  static constexpr int kUnits = kSinks + kHeads * 4;                    // [team][chunk] exponents of powers of two
   static constexpr int kOwnUnits = kUnits + kTeams * 4 * kValueChunks;  // [warp][set][instruction] the same, FP32
   static constexpr int kSpread = kOwnUnits + kWorkWarps * 8 * 4;        // [warp] 0 or 1
   static constexpr int kValid = kSpread + 4 * kWorkWarps;               // [slot]
-  static constexpr int kFilled = (kValid + 4 * kSlots + 7) / 8 * 8;  // [slot] barriers
+  static constexpr int kFilled = (kValid + 4 * kSlots + 7) / 8 * 8;     // [slot] barriers
   static constexpr int kFree = kFilled + 8 * kSlots;
   static constexpr int kPlace = (kFree + 8 * kSlots + 15) / 16 * 16;  // of the row: needed again at its end
   // What is read again in each tile: descriptors of the queries and of the weights, the row's first group and the one

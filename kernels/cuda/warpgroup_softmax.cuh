@@ -26,8 +26,8 @@ class WarpgroupSoftmax {
   }
 
   // Raw scores to weights in shared memory, in two steps with a barrier of the team in each. `valid`: bit t is set if
-  // the warp's token t is there. With higher maxima, or if `changes` is true for any thread of the team: calls change(),
-  // then rescale(n, {factor of head 8n + 2c, of head 8n + 2c + 1}), and returns true.
+  // the warp's token t is there. With higher maxima, or if `changes` is true for any thread of the team: calls
+  // change(), then rescale(n, {factor of head 8n + 2c, of head 8n + 2c + 1}), and returns true.
   template <typename Change, typename Rescale>
   __device__ __forceinline__ bool start(Scores& scores, uint32_t valid, bool changes, Change change, Rescale rescale) {
     if (valid != 0xffffU) drop_missing(scores, valid);
