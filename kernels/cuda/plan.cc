@@ -24,10 +24,10 @@ int32_t most_heads(const Kernels& kernels, int32_t heads) {
   return kernels.back().heads;
 }
 
-// Blocks with fewer heads are done sooner, where there are few rows: two with half of 64 heads each, and any number of
-// those for few tokens.
+// Blocks with fewer heads are done sooner, where there are few rows: several with a part of 64 heads each, and any
+// number of those for few tokens.
 bool suits(const Kernel& kernel, int32_t most_heads) {
-  return kernel.heads == most_heads || (most_heads == kManyHeads && kernel.heads == kManyHeads / 2) ||
+  return kernel.heads == most_heads || (most_heads == kManyHeads && kernel.heads >= kManyHeads / 4) ||
          (kernel.most_tokens > 0 && kernel.heads < most_heads);
 }
 

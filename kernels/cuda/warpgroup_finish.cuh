@@ -190,9 +190,13 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, uint8_t*
   const int splits = static_cast<int>(a.splits.divisor);
   const uint32_t summaries = smem_address(shared + Layout::kSummaries);
   const uint32_t results = smem_address(shared + Layout::kCollected);
-  constexpr int kQuarters = kValueChunks * kChunkDims / 128;  // of a head's results: 4 values a lane
+  // What a warp adds up at a time: 4 values a lane of a quarter of a head's results. Of many heads whole results, so
+  // that more is on its way.
+  constexpr int kQuarters = kValueChunks * kChunkDims / 128;
+  constexpr int kAtOnce = Layout::kHeads >= 32 ? kQuarters : 1;
 #pragma unroll 1
-  for (int i = cluster_rank() + splits * warp; i < kQuarters * Layout::kHeads; i += splits * Layout::kWorkWarps) {
+  for (int i = kAtOnce * (cluster_rank() + splits * warp); i < kQuarters * Layout::kHeads;
+       i += kAtOnce * splits * Layout::kWorkWarps) {
     const int h = i / kQuarters;
     const int dimension = 128 * (i % kQuarters) + 4 * lane;
     const Head head = head_of<Format>(a, place, h);
@@ -207,20 +211,25 @@ __device__ __forceinline__ void merge_results(const DecodeArguments& a, uint8_t*
     float sum = summary.y * by;
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
-    float4 total = {0, 0, 0, 0};
+    float4 total[kAtOnce] = {};
 #pragma unroll 4
     for (int s = 0; s < splits; ++s) {
-      const float4 v = load_cluster_f4(map_to_rank(results + h * Layout::kCollectedStride + 4 * dimension, s));
       const float by_s = __shfl_sync(~0U, by, s);
-      total.x = fmaf(v.x, by_s, total.x);
-      total.y = fmaf(v.y, by_s, total.y);
-      total.z = fmaf(v.z, by_s, total.z);
-      total.w = fmaf(v.w, by_s, total.w);
+      const uint32_t from = map_to_rank(results + h * Layout::kCollectedStride + 4 * dimension, s);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        const float4 v = load_cluster_f4(from + 512 * k);
+        total[k].x = fmaf(v.x, by_s, total[k].x);
+        total[k].y = fmaf(v.y, by_s, total[k].y);
+        total[k].z = fmaf(v.z, by_s, total[k].z);
+        total[k].w = fmaf(v.w, by_s, total[k].w);
+      }
     }
     const auto to = Destination::of<Format>(a, place, head, h);
     const float whole = denominator(read<float>(shared + Layout::kSinks + 4 * h), maximum, sum);
     const float share = sum == 0 ? 0 : exp2_fast(WarpgroupWorker<Layout>::kResultBits) / whole;
-    to.store(dimension, times(total, share));
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) to.store(dimension + 128 * k, times(total[k], share));
     if (dimension == 0) to.store_sums(maximum, sum);
   }
 }

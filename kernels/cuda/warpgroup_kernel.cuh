@@ -131,14 +131,15 @@ template <typename Format>
 Kernels describe_warpgroup_kernels() {
   if (std::string_view(FLASHMLA_ARCH_NAME) != "sm_90a") return {};
   constexpr bool kInner = Format::kInnerScales >= 0;
-  Kernels kernels = {describe_warpgroup_kernel<Format, 8, 3, 1>(
-                         {.start = 8.9, .per_token = kInner ? 0.0214 : 0.022, .merge = 1.2, .again = 4.1}),
-                     describe_warpgroup_kernel<Format, 16, 2, 1>(
-                         {.start = 7, .per_token = kInner ? 0.0284 : 0.0313, .merge = 4, .again = 1.3}),
-                     describe_warpgroup_kernel<Format, 32, 2, 1>(
-                         {.start = 8, .per_token = kInner ? 0.039 : 0.042, .merge = kInner ? 7.0 : 6.0, .again = 1.3}),
-                     describe_warpgroup_kernel<Format, 64, 1, 1>(
-                         {.start = 14.7, .per_token = kInner ? 0.0515 : 0.0532, .merge = 8.5, .again = 7.7})};
+  Kernels kernels = {
+      describe_warpgroup_kernel<Format, 8, 3, 1>(
+          {.start = 8.9, .per_token = kInner ? 0.0214 : 0.022, .merge = 1.2, .again = 4.1}),
+      describe_warpgroup_kernel<Format, 16, 2, 1>(
+          {.start = 7, .per_token = kInner ? 0.0284 : 0.0313, .merge = 4, .again = 1.3}),
+      describe_warpgroup_kernel<Format, 32, 2, 1>(
+          {.start = 8, .per_token = kInner ? 0.039 : 0.042, .merge = kInner ? 6 : 5, .again = 1.3}),
+      describe_warpgroup_kernel<Format, 64, 1, 1>(
+          {.start = 14.7, .per_token = kInner ? 0.0515 : 0.0532, .merge = kInner ? 7 : 4.5, .again = 7.7})};
   // Two blocks on a multiprocessor, each with rows of its own; V32's would need more registers than there are.
   if constexpr (!kInner) {
     kernels.push_back(describe_warpgroup_kernel<Format, 16, 1, 2>(

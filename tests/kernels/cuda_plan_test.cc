@@ -122,18 +122,23 @@ TEST_CASE("plan: of kernels with the same heads, few tokens go to one and many t
   CHECK(make_plan(kernels, occupancies, {132, 16, 8192}, 16).kernel == &kernels[2]);
 }
 
-TEST_CASE("plan: 64 heads go to two blocks of 32 where rows are few, and to one where there are many") {
+TEST_CASE("plan: 64 heads go to several smaller blocks where rows are few, and to one where there are many") {
   constexpr BlockTime kSlowStart = {.start = 22, .per_token = 0.052, .merge = 2.2, .per_split = 0.12};
-  const Kernels kernels = {kernel(16, kQuickStart, kAnySplits), kernel(32, kQuickStart, kAnySplits),
-                           kernel(64, kSlowStart, kAnySplits)};
+  const Kernels kernels = {kernel(8, kQuickStart, kAnySplits), kernel(16, kSlowStart, kAnySplits),
+                           kernel(32, kQuickStart, kAnySplits), kernel(64, kSlowStart, kAnySplits)};
   const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
   const Plan few = make_plan(kernels, occupancies, {1, 64, 640}, 64);
-  CHECK(few.kernel == &kernels[1]);
+  CHECK(few.kernel == &kernels[2]);
   CHECK(few.grid.head_blocks == 2);
+  const Kernels quick = {kernel(8, kQuickStart, kAnySplits), kernel(16, kQuickStart, kAnySplits),
+                         kernel(64, kSlowStart, kAnySplits)};
+  const Plan fewer = make_plan(quick, {occupancies.begin(), occupancies.begin() + 3}, {1, 64, 640}, 64);
+  CHECK(fewer.kernel == &quick[1]);
+  CHECK(fewer.grid.head_blocks == 4);
   const Plan many = make_plan(kernels, occupancies, {132, 64, 2048}, 64);
-  CHECK(many.kernel == &kernels[2]);
+  CHECK(many.kernel == &kernels[3]);
   CHECK(many.grid.head_blocks == 1);
-  CHECK(make_plan(kernels, occupancies, {1, 32, 640}, 64).kernel == &kernels[1]);
+  CHECK(make_plan(kernels, occupancies, {1, 32, 640}, 64).kernel == &kernels[2]);
 }
 
 TEST_CASE("plan: a kernel for few tokens gets no more than it has room for, and any of those that suit") {
