@@ -51,11 +51,11 @@ class WarpgroupWorker {
       }
     }
     bool spread = false;  // scales are too far apart for F16
+    int table = 0;        // of scales; slower warps may still need the other one
 #pragma unroll 1
     for (int first = tile_word(2) + team_ * Layout::kGroups; first < end(); first += Layout::kTeams * Layout::kGroups) {
       const int here = min(end() - first, Layout::kGroups);
       const int own = first + rank_;
-      const int table = first / Layout::kGroups % Layout::kScaleTables * Layout::kScaleTable;
       uint32_t valid = 0;
       if (rank_ < here) {
         wait_for(own);
@@ -89,6 +89,7 @@ class WarpgroupWorker {
       } else {
         accumulate<true>(first, here, scores, spread, table);
       }
+      table = Layout::kScaleTable - table;
     }
   }
 

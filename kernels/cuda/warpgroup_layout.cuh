@@ -49,10 +49,8 @@ struct WarpgroupLayout {
 
   static constexpr int kMostSharedBytes =
       228 * 1024 / kBlocks / 128 * 128 - 1024;  // 1 KB of each block is the system's
-  // Two warpgroups of a team may be at two tiles.
-  static constexpr int kScaleTables = kTeamWarps / 4;
   static constexpr int kScaleTable = kValueChunks * kWorkWarps * kScaleRow;
-  static constexpr int kSmallBytes = kScaleTables * kScaleTable + kTeams * kHeads * 12 + kWorkWarps * kHeads * 8 +
+  static constexpr int kSmallBytes = 2 * kScaleTable + kTeams * kHeads * 12 + kWorkWarps * kHeads * 8 +
                                      kHeads * (8 + 8 + 8 + 4) + kTeams * 4 * kValueChunks + 9 * 4 * kWorkWarps + 128;
   static constexpr int kSlots =
       (kMostSharedBytes - kQueryBytes - kExchangeBytes - kSmallBytes) / (kSlotBytes + kSlotScales + 4 + 16);
@@ -64,14 +62,14 @@ struct WarpgroupLayout {
   static constexpr int kExchange = kWeights;                       // behind a row's last tile
   static constexpr int kRows = kExchange + kExchangeBytes;
   static constexpr int kScales = kRows + kSlots * kSlotBytes;
-  static constexpr int kValueScales = kScales + kSlots * kSlotScales;        // [chunk][warp's group][c][x] F16
-  static constexpr int kMaxima = kValueScales + kScaleTables * kScaleTable;  // [warp][head] FP32
-  static constexpr int kWarpSums = kMaxima + kWorkWarps * kHeads * 4;        // [warp][head] FP32
-  static constexpr int kFactors = kWarpSums + kWorkWarps * kHeads * 4;       // [head] 2 x FP32
-  static constexpr int kReference = kFactors + kHeads * 8;                   // [team][head] FP32
-  static constexpr int kChange = kReference + kTeams * kHeads * 4;           // [team][head] FP32
-  static constexpr int kShares = kChange + kTeams * kHeads * 4;              // [team][head] FP32
-  static constexpr int kSummaries = kShares + kTeams * kHeads * 4;           // [head] 2 x FP32
+  static constexpr int kValueScales = kScales + kSlots * kSlotScales;   // [chunk][warp's group][c][x] F16
+  static constexpr int kMaxima = kValueScales + 2 * kScaleTable;        // [warp][head] FP32
+  static constexpr int kWarpSums = kMaxima + kWorkWarps * kHeads * 4;   // [warp][head] FP32
+  static constexpr int kFactors = kWarpSums + kWorkWarps * kHeads * 4;  // [head] 2 x FP32
+  static constexpr int kReference = kFactors + kHeads * 8;              // [team][head] FP32
+  static constexpr int kChange = kReference + kTeams * kHeads * 4;      // [team][head] FP32
+  static constexpr int kShares = kChange + kTeams * kHeads * 4;         // [team][head] FP32
+  static constexpr int kSummaries = kShares + kTeams * kHeads * 4;      // [head] 2 x FP32
   static constexpr int kOutputs = kSummaries + kHeads * 8;              // [head] where its results go; null: nowhere
   static constexpr int kSinks = kOutputs + kHeads * 8;                  // [head] FP32
   static constexpr int kUnits = kSinks + kHeads * 4;                    // [team][chunk] exponents of powers of two
