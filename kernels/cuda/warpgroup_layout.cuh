@@ -27,11 +27,11 @@ struct WarpgroupLayout {
   static constexpr int kWorkWarps = kTeams * kTeamWarps;
   static constexpr int kWorkThreads = 32 * kWorkWarps;
   static constexpr int kThreads = kWorkThreads + 32 * kCopyWarps;
-  // Of a thread, in steps of 8: at the start, while it copies, and while it computes.
   static constexpr int kBlocksPerSm = kBlocks;
   static constexpr int kCopiers = kBlocks > 1 ? 1 : kCopyWarps;  // that have something to do
+  // Of a thread, in steps of 8: at the start, while it copies, and while it computes.
   static constexpr int kRegisters = kRegistersOfSm / kBlocks / kThreads / 8 * 8;
-  static constexpr int kCopyRegisters = kBlocks >= 3 ? 32 : kHeads <= 16 ? 56 : 40;
+  static constexpr int kCopyRegisters = kHeads <= 16 ? 56 : 40;
   static constexpr int kWorkRegisters =
       (kRegisters * kThreads - kCopyRegisters * 32 * kCopyWarps) / kWorkThreads / 8 * 8;
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
@@ -47,8 +47,8 @@ struct WarpgroupLayout {
   static constexpr int kSlotScales = kGroupTokens * Format::kStoredScales;
   static constexpr int kScaleRow = 2 * kGroupTokens;  // bytes of the F16 scales of a group
 
-  static constexpr int kMostSharedBytes =
-      228 * 1024 / kBlocks / 128 * 128 - 1024;  // 1 KB of each block is the system's
+  // 1 KB of each block is the system's.
+  static constexpr int kMostSharedBytes = 228 * 1024 / kBlocks / 128 * 128 - 1024;
   static constexpr int kScaleTable = kValueChunks * kWorkWarps * kScaleRow;
   static constexpr int kSmallBytes = 2 * kScaleTable + kTeams * kHeads * 12 + kWorkWarps * kHeads * 8 +
                                      kHeads * (8 + 8 + 8 + 4) + kTeams * 4 * kValueChunks + 9 * 4 * kWorkWarps + 128;
