@@ -67,6 +67,7 @@ struct DecodeArguments {
   const float* attn_sink;
   // softmax_scale * log2(e) = scale_high + scale_low
   float scale_high, scale_low;
+  int32_t rows;  // sparse: query tokens of all requests; dense: requests
   int32_t s_q;
   int32_t num_heads;                   // dense: of one query token
   bool causal;                         // dense

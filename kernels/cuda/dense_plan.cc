@@ -45,7 +45,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
   const Occupancy& occupancy = occupancies[index];
   const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
   const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kTileTokens), 1);
-  Plan plan{&kernel, {work.rows, static_cast<int32_t>(divide_up(padded_heads, kernel.heads)), 1, 1}, 0};
+  Plan plan{&kernel, {work.rows, static_cast<int32_t>(divide_up(padded_heads, kernel.heads)), 1, 1, 0}, 0};
   const double merge = kMerge + kMergePerRow * kernel.heads;
   const double block_tile = kTile + kTilePerRow * kernel.heads;
   double best = std::numeric_limits<double>::infinity();
@@ -70,6 +70,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
       }
     }
   }
+  plan.grid.clusters = work.rows * plan.grid.parts;
   if (plan.grid.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, plan.grid.parts);
   return plan;
 }

@@ -54,7 +54,7 @@ struct Destination {
     Destination to{a.out + at(a.out_stride, place.b, head), a.lse + at(a.lse_stride, place.b, head), nullptr, nullptr,
                    a.out_aligned};
     if (a.parts.divisor > 1) {
-      const int64_t rows = gridDim.x / a.splits.divisor;  // times parts
+      const int64_t rows = int64_t{a.rows} * a.parts.divisor;
       const int64_t index =
           (int64_t{place.row} * a.parts.divisor + place.part) * a.heads_per_row + place.first_head + h;
       to.values = a.partial + index * kPartialDims;

@@ -16,23 +16,24 @@ struct Grid {
   int32_t head_blocks;  // blocks that share a row's heads
   int32_t splits;       // blocks of a cluster that share a row's tokens
   int32_t parts;        // clusters that share a row's tokens, up to kMaxParts; with more than one, combine() follows
+  int32_t clusters;     // launched: rows * parts, or fewer that take rows in turn (Kernel::takes_turns)
 };
 
-// A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
-// themselves and where two share one.
+// A rough model of one block, fitted to an H200 (PERF.md), in microseconds.
 struct BlockTime {
-  double start;
-  double per_token;
-  double per_token_shared;
-  // Of a cluster of more than one block.
-  double merge = 2.2;
-  double per_split = 0.12;
+  double start = 0;             // of its first row, all but the tokens
+  double per_token = 0;         // where the block has a multiprocessor to itself
+  double per_token_shared = 0;  // where two share one; 0: they never do
+  double merge = 0;             // of a cluster of more than one block,
+  double per_split = 0;         // and for each of its blocks
+  double again = 0;             // of each further row (Kernel::takes_turns)
 };
 
 struct Kernel {
   int32_t heads;  // of a block
   BlockTime time;
-  uint32_t splits;  // bit n: n blocks can merge in their shared memory
+  uint32_t splits;   // bit n: n blocks can merge in their shared memory
+  bool takes_turns;  // a block that has a row to itself can go on with another row
   int32_t shared_bytes;
   int32_t threads;
   int32_t most_tokens;  // of a block; 0: any number

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int rank = cluster_rank();
-  const Place place = place_of_block<kHeads>(a);
+  const Place place = place_of<kHeads>(a, cluster_index());
   const int shard = place.part * static_cast<int>(a.splits.divisor) + rank;
 
   ShortTokens<Layout> tokens(a, place, shard, shared, warp, lane);
@@ -166,7 +166,8 @@ Kernel describe_short_kernel(const BlockTime& time) {
 
 template <typename Format>
 Kernels describe_short_kernels() {
-  constexpr BlockTime kFew = {3.6, 0.02, 0.02, 0.1, 0.06}, kMore = {3.4, 0.028, 0.028, 0.1, 0.07};
+  constexpr BlockTime kFew = {.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06};
+  constexpr BlockTime kMore = {.start = 4.6, .per_token = 0.03, .merge = 0.1, .per_split = 0.05};
   return {describe_short_kernel<Format, 8, 4>(kFew), describe_short_kernel<Format, 8, 8>(kMore)};
 }
 
