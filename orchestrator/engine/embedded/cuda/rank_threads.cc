@@ -47,9 +47,6 @@ RankThreads::~RankThreads() {
 void RankThreads::serve(const std::shared_ptr<Shared>& shared, int64_t rank) {
   uint32_t seen = 0;
   while (true) {
-    // The next pass mostly begins soon, and to be woken takes a part of it.
-    constexpr int kLooks = 2000;
-    for (int looks = 0; looks < kLooks && shared->round == seen; ++looks) std::this_thread::yield();
     shared->round.wait(seen);
     ++seen;
     if (shared->stop) return;
