@@ -17,8 +17,8 @@ class Collective {
   virtual void sum(float* values, int64_t count, cudaStream_t stream) = 0;
   // Throws std::runtime_error if a sum that was launched has failed meanwhile. Does not wait.
   virtual void check() const = 0;
-  // Ends the sums that wait for other ranks, by whatever means; nothing can be summed afterwards. From any thread, and
-  // more than once.
+  // Ends the sums that wait for other ranks; nothing can be summed afterwards. From any thread, and more than once.
+  // Does not return as long as there are CUDA graphs that hold sums.
   virtual void abort() noexcept = 0;
 };
 

@@ -49,10 +49,16 @@ class RankedModel final : public DeviceModel {
   explicit RankedModel(const DeviceModelOptions& options)
       : blocks_per_sequence_(Rank::blocks_per_sequence(options)),
         ranks_(std::make_shared<Ranks>(options.ranks)),
-        threads_(ranks_->group,
-                 {.ranks = options.ranks, .begin = use_device, .abandon = [ranks = ranks_](int64_t rank) {
-                    if ((*ranks)[rank]) (*ranks)[rank]->abandon();
-                  }}) {
+        threads_(ranks_->group, {.ranks = options.ranks,
+                                 .begin = use_device,
+                                 .failed =
+                                     [ranks = ranks_](int64_t rank) {
+                                       if ((*ranks)[rank]) (*ranks)[rank]->abandon();
+                                     },
+                                 .release =
+                                     [ranks = ranks_](int64_t rank) {
+                                       if ((*ranks)[rank]) (*ranks)[rank]->interrupt();
+                                     }}) {
     if (options.ranks > 1) collectives_ = std::make_unique<CollectiveGroup>(options.ranks);
     // What can fail on one rank alone comes first, while none waits for another.
     run_all([&, ranks = ranks_](int64_t rank) { (*ranks)[rank] = std::make_unique<Rank>(options, rank); }, kAlone);

@@ -54,6 +54,11 @@ void Rank::join(std::unique_ptr<Collective> collective, std::shared_ptr<const Ra
 }
 
 void Rank::abandon() noexcept {
+  graphs_.clear();  // NCCL does not end before those that hold its sums
+  interrupt();
+}
+
+void Rank::interrupt() noexcept {
   if (collective_) collective_->abort();
 }
 

@@ -37,8 +37,10 @@ class Rank {
 
   // Of several ranks, before the first pass: all of them at the same time.
   void join(std::unique_ptr<Collective> collective, std::shared_ptr<const RankGroup> group);
-  // Ends what waits for other ranks. From any thread; nothing may be run afterwards.
+  // Ends what waits for other ranks; nothing may be run afterwards. The first in the rank's own thread, the second,
+  // which may not return, in any other.
   void abandon() noexcept;
+  void interrupt() noexcept;
 
   // Runs the rows and waits for them.
   void forward(const ForwardInput& input);

@@ -54,9 +54,9 @@ void RankThreads::serve(const std::shared_ptr<Shared>& shared, int64_t rank) {
       shared->options.begin(rank);
       Work(shared->work)(rank);
     } catch (const std::exception& failure) {
-      // First of all: abandoning may take its time.
+      // First of all: what follows may take its time.
       shared->group->report(rank, failure.what());
-      shared->options.abandon(rank);
+      shared->options.failed(rank);
     }
     shared->is_busy[static_cast<size_t>(rank)] = false;
   }
@@ -82,19 +82,19 @@ void RankThreads::wait_for_all(const Limits& limits) {
   RankGroup& group = *shared_->group;
   auto deadline = Clock::now() + limits.all;
   bool is_failing = false;
-  bool is_abandoned = false;
+  bool is_released = false;
   for (Pause pause; !shared_->all_back(); pause()) {
     if (group.has_failed() && !is_failing) {
       is_failing = true;
       deadline = Clock::now() + limits.after_failure;
     }
     if (Clock::now() < deadline) continue;
-    if (is_abandoned) return;
-    is_abandoned = is_failing = true;
+    if (is_released) return;
+    is_released = is_failing = true;
     for (size_t rank = 0; rank < threads_.size(); ++rank) {
       if (!shared_->is_busy[rank]) continue;
       group.report(static_cast<int64_t>(rank), "has not come back after " + std::to_string(limits.all.count()) + " ms");
-      shared_->options.abandon(static_cast<int64_t>(rank));
+      std::thread([shared = shared_, rank] { shared->options.release(static_cast<int64_t>(rank)); }).detach();
     }
     deadline = Clock::now() + limits.after_failure;
   }

@@ -19,12 +19,13 @@ class RankThreads {
   struct Options {
     int64_t ranks = 1;
     Work begin = [](int64_t) {};    // in the rank's thread, before each work
-    Work abandon = [](int64_t) {};  // frees a rank of what it waits for in vain: in its own thread once it has failed,
-                                    // and in the caller's when it does not come back. May be called twice
+    Work failed = [](int64_t) {};   // in the rank's thread, once it has failed
+    Work release = [](int64_t) {};  // frees a rank that does not come back of what it waits for; in a thread of its
+                                    // own, which nobody waits for
   };
   struct Limits {
     std::chrono::milliseconds all{0};                // until all ranks are back, as long as none has failed
-    std::chrono::milliseconds after_failure{3'000};  // from then on, and once more from abandon
+    std::chrono::milliseconds after_failure{3'000};  // from then on, and once more from release
   };
   RankThreads(std::shared_ptr<RankGroup> group, Options options);
   // Does not wait for a rank that has not come back.
