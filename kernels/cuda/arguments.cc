@@ -84,6 +84,7 @@ DecodeArguments common(const Params& params) {
 DecodeArguments make_arguments(const flashmla_sparse_decode_params& params) {
   DecodeArguments a = common(params);
   a.attn_sink = params.attn_sink;
+  a.rows = params.batch * params.s_q;
   a.rows_per_request = Divisor::of(params.s_q);
   a.heads_per_row = params.num_heads;
   a.main = make_selection(params.main);
@@ -93,6 +94,7 @@ DecodeArguments make_arguments(const flashmla_sparse_decode_params& params) {
 
 DecodeArguments make_arguments(const flashmla_dense_decode_params& params) {
   DecodeArguments a = common(params);
+  a.rows = params.batch;
   a.causal = params.causal != 0;
   a.heads_per_row = params.s_q * params.num_heads;
   Pool& pool = a.main.pool;

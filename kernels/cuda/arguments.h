@@ -35,13 +35,13 @@ struct Pool {
   bool aligned;  // every row and scale row may be copied in pieces of 16 bytes (V4_584 scales: 8)
 };
 
-// A list of tokens for each query token.
+// A list of tokens for each query token. What a kernel needs first comes first: parameters are fetched line by line.
 struct Selection {
-  Pool pool;
   const int32_t* indices;  // sparse: [batch, s_q, count]; dense: page numbers, [batch, pages]
   int64_t batch_stride, query_stride;
-  int32_t count;           // sparse: topk; dense: pages in a row of the block table
   const int32_t* lengths;  // [batch], may be null (sparse)
+  int32_t count;           // sparse: topk; dense: pages in a row of the block table
+  Pool pool;
 };
 
 struct Rows {
@@ -53,6 +53,11 @@ constexpr int kPartialDims = 512;
 constexpr int kUnits = 16;  // parts of a result that blocks share among them when they merge
 
 struct DecodeArguments {
+  Divisor splits;            // blocks of one cluster
+  Divisor parts;             // clusters that share a row
+  Divisor shards;            // blocks that share a row: splits * parts
+  Divisor rows_per_request;  // sparse: s_q; dense: 1
+  Selection main, extra;
   const uint16_t* q;
   Rows q_stride;
   uint16_t* out;
@@ -60,19 +65,15 @@ struct DecodeArguments {
   float* lse;
   Rows lse_stride;
   const float* attn_sink;
-  Selection main, extra;
   // softmax_scale * log2(e) = scale_high + scale_low
   float scale_high, scale_low;
+  int32_t rows;  // sparse: query tokens of all requests; dense: requests
   int32_t s_q;
   int32_t num_heads;                   // dense: of one query token
   bool causal;                         // dense
   bool q_aligned;                      // rows of q may be read in pieces of 16 bytes
   bool out_aligned;                    // rows of out may be written in pieces of 16 bytes
-  Divisor splits;                      // blocks of one cluster
-  Divisor parts;                       // clusters that share a row
-  Divisor shards;                      // blocks that share a row: splits * parts
   float* partial;                      // results of parts > 1 (combine.cu)
-  Divisor rows_per_request;            // sparse: s_q; dense: 1
   int32_t heads_per_row;               // sparse: num_heads; dense: s_q * num_heads
   uint8_t first_unit[kMaxSplits + 1];  // of the merged result, for each block of a cluster (finish.cuh)
 };

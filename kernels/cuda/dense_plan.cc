@@ -43,7 +43,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
     if (enough->heads < work.heads) enough = &kernel;
   }
   const int64_t tiles = std::max<int64_t>(divide_up(work.tokens, kTileTokens), 1);
-  Plan plan{enough, {work.rows, 0, 1, 1}, 0};
+  Plan plan{enough, {work.rows, 0, 1, 1, 0}, 0};
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
@@ -79,6 +79,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
     }
   }
   plan.grid.head_blocks = static_cast<int32_t>(divide_up(padded_heads, plan.kernel->heads));
+  plan.grid.clusters = work.rows * plan.grid.parts;
   if (plan.grid.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, plan.grid.parts);
   return plan;
 }

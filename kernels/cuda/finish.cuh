@@ -54,7 +54,7 @@ struct Destination {
     Destination to{a.out + at(a.out_stride, place.b, head), a.lse + at(a.lse_stride, place.b, head), nullptr, nullptr,
                    a.out_aligned};
     if (a.parts.divisor > 1) {
-      const int64_t rows = gridDim.x / a.splits.divisor;  // times parts
+      const int64_t rows = int64_t{a.rows} * a.parts.divisor;
       const int64_t index =
           (int64_t{place.row} * a.parts.divisor + place.part) * a.heads_per_row + place.first_head + h;
       to.values = a.partial + index * kPartialDims;
@@ -68,6 +68,20 @@ struct Destination {
       *reinterpret_cast<float4*>(values + dimension) = v;
     } else {
       store_bf16x4(out + dimension, v, aligned);
+    }
+  }
+
+  // Two dimensions.
+  __device__ __forceinline__ void store(int dimension, const float2& v) const {
+    if (values != nullptr) {
+      *reinterpret_cast<float2*>(values + dimension) = v;
+      return;
+    }
+    const uint32_t both = pack_bf16x2(v.x, v.y);
+    if (aligned) {
+      *reinterpret_cast<uint32_t*>(out + dimension) = both;
+    } else {
+      out[dimension] = static_cast<uint16_t>(both), out[dimension + 1] = static_cast<uint16_t>(both >> 16);
     }
   }
 

@@ -19,9 +19,9 @@ template <typename Format, int kHeads, int kGroups>
 constexpr int kBlocksPerSm =
     kHeads == 8 && kGroups == 4 && !kDense<Format> && Format::kInnerScales < 0 ? kMostBlocksPerSm : 1;
 
+// What cluster `cluster` of the grid works on.
 template <int kHeads>
-__device__ __forceinline__ Place place_of_block(const DecodeArguments& a) {
-  const int cluster = cluster_index();
+__device__ __forceinline__ Place place_of(const DecodeArguments& a, int cluster) {
   const auto row = static_cast<int32_t>(quotient(cluster, a.parts));
   const int part = cluster - row * static_cast<int32_t>(a.parts.divisor);
   const auto b = static_cast<int32_t>(quotient(row, a.rows_per_request));
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int rank = cluster_rank();
-  const Place place = place_of_block<kHeads>(a);
+  const Place place = place_of<kHeads>(a, cluster_index());
   const TokenRange range = token_range<Format>(a, place.b, place.part * static_cast<int32_t>(a.splits.divisor) + rank);
   const bool merges = a.splits.divisor > 1;
 
@@ -74,8 +74,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Format, kHeads, kGroups
 
 inline cudaError_t launch_kernel(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid,
                                  cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>(grid.rows * grid.parts * grid.splits),
-                    static_cast<unsigned>(grid.head_blocks), 1);
+  // What cannot be stored in pieces of 16 bytes goes through memory that a next row would need.
+  const int32_t clusters = arguments.out_aligned ? grid.clusters : grid.rows * grid.parts;
+  const dim3 blocks(static_cast<unsigned>(clusters * grid.splits), static_cast<unsigned>(grid.head_blocks), 1);
   ClusterLaunch launch(kernel, blocks, grid.splits, stream);
   void* pointers[] = {const_cast<DecodeArguments*>(&arguments)};
   return cudaLaunchKernelExC(&launch.without_clusters_of_one().config(), kernel.function, pointers);
@@ -94,14 +95,23 @@ Kernel describe(void (*function)(DecodeArguments), int threads, const BlockTime&
 }
 
 template <typename Format, int kHeads, int kGroups>
-constexpr BlockTime kTime = kGroups == 4 ? BlockTime{5.2, kHeads == 32 ? 0.054 : 0.036, 0.049}
-                                         : BlockTime{4.2, Format::kInnerScales >= 0 || kHeads == 16 ? 0.0325 : 0.0265,
-                                                     Format::kInnerScales >= 0 || kHeads == 16 ? 0.0325 : 0.0265};
+constexpr BlockTime block_time() {
+  constexpr bool kInner = Format::kInnerScales >= 0;
+  if (kHeads == 32) return {.start = 5, .per_token = 0.0575, .merge = kInner ? 5.8 : 4.8, .per_split = 0.1};
+  if (kGroups == 8) {
+    if (kHeads == 16) return {.start = 3.6, .per_token = kInner ? 0.0355 : 0.033, .merge = 3.9};
+    return {.start = 3.6, .per_token = kInner ? 0.0303 : 0.0275, .merge = kInner ? 1.8 : 2.3};
+  }
+  if (kHeads == 16) return {.start = 3.6, .per_token = kInner ? 0.045 : 0.042, .merge = 4};
+  if (kInner) return {.start = 4.2, .per_token = 0.041, .merge = 0.8, .per_split = 0.03};
+  return {.start = 4.2, .per_token = 0.0385, .per_token_shared = 0.051, .merge = 1.5, .per_split = 0.12};
+}
 
 template <typename Format, int kHeads, int kGroups>
 Kernel describe_kernel() {
   using Layout = SharedLayout<Format, kHeads, kGroups>;
-  Kernel kernel = describe<Layout>(&decode_kernel<Format, kHeads, kGroups>, kThreads, kTime<Format, kHeads, kGroups>);
+  Kernel kernel =
+      describe<Layout>(&decode_kernel<Format, kHeads, kGroups>, kThreads, block_time<Format, kHeads, kGroups>());
   for (int splits = 1; splits <= kMaxSplits; ++splits) {
     const int units = (kUnits + splits - 1) / splits;
     if (splits * (units * kUnitBytes<kHeads> + kHeads * 16) <= Layout::kExchangeBytes) kernel.splits |= 1U << splits;

@@ -16,22 +16,27 @@ struct Grid {
   int32_t head_blocks;  // blocks that share a row's heads
   int32_t splits;       // blocks of a cluster that share a row's tokens
   int32_t parts;        // clusters that share a row's tokens, up to kMaxParts; with more than one, combine() follows
+  int32_t clusters;     // launched: rows * parts, or fewer that take rows in turn (Kernel::takes_turns)
 };
 
-// A rough model of one block, fitted to an H200 (PERF.md): microseconds, where blocks have a multiprocessor to
-// themselves and where two share one.
+// A rough model of one block, fitted to an H200 (PERF.md), in microseconds.
 struct BlockTime {
-  double start;
-  double per_token;
-  double per_token_shared;
+  double start = 0;             // of its first row, all but the tokens
+  double per_token = 0;         // where the block has a multiprocessor to itself
+  double per_token_shared = 0;  // where two share one; 0: they never do
+  double merge = 0;             // of a cluster of more than one block,
+  double per_split = 0;         // and for each of its blocks
+  double again = 0;             // of each further row (Kernel::takes_turns)
 };
 
 struct Kernel {
   int32_t heads;  // of a block
   BlockTime time;
-  uint32_t splits;  // bit n: n blocks can merge in their shared memory
+  uint32_t splits;   // bit n: n blocks can merge in their shared memory
+  bool takes_turns;  // a block that has a row to itself can go on with another row
   int32_t shared_bytes;
   int32_t threads;
+  int32_t most_tokens;      // of a block; 0: any number
   int32_t slices = 1;       // dense on sm_90a: blocks that share the value dimensions of the same tokens
   bool lets_combine_start;  // while it still works itself
   const void* function;
@@ -82,6 +87,9 @@ Kernels kernels_v41();
 Kernels kernels_v41_fp4();
 Kernels kernels_dense576();
 Kernels kernels_dense512();
+// Those for few tokens in a block.
+Kernels kernels_v4_short();
+Kernels kernels_v32_short();
 // More for sm_90a; none for other architectures.
 Kernels kernels_v4_sm90();
 Kernels kernels_v32_sm90();

@@ -7,8 +7,6 @@ namespace flashmla::cuda {
 namespace {
 
 // Microseconds, like BlockTime.
-constexpr double kMerge = 2.2;
-constexpr double kPerSplit = 0.12;
 constexpr double kCombine = 4.5;
 constexpr double kPerPart = 0.05;
 constexpr int64_t kGroupTokens = 16;
@@ -26,9 +24,11 @@ int32_t most_heads(const Kernels& kernels, int32_t heads) {
   return kernels.back().heads;
 }
 
-// Two blocks with half of the heads each start sooner than one, where there are few rows.
+// Blocks with fewer heads are done sooner, where there are few rows: several with a part of 64 heads each, and any
+// number of those for few tokens.
 bool suits(const Kernel& kernel, int32_t most_heads) {
-  return kernel.heads == most_heads || (most_heads == kManyHeads && kernel.heads == kManyHeads / 2);
+  return kernel.heads == most_heads || (most_heads == kManyHeads && kernel.heads >= kManyHeads / 4) ||
+         (kernel.most_tokens > 0 && kernel.heads < most_heads);
 }
 
 struct Choice {
@@ -47,12 +47,21 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
     for (int32_t parts = 1; parts <= kMaxParts; parts *= 2) {
       const int64_t shards = int64_t{splits} * parts;
       if (shards > 1 && shards > divide_up(work.tokens, parts > 1 ? kTokensOfPart : kGroupTokens)) break;
-      const auto tokens = static_cast<double>(divide_up(work.tokens, shards));
+      int64_t block_tokens = divide_up(work.tokens, shards);
+      if (kernel.most_tokens > 0) {
+        if (block_tokens > kernel.most_tokens) continue;
+        // Part of a group takes as long as all of it.
+        block_tokens = divide_up(block_tokens, kGroupTokens) * kGroupTokens;
+      }
+      const auto tokens = static_cast<double>(block_tokens);
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
-      const bool shared = std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
-      const double per_token = shared ? block.per_token_shared : block.per_token;
-      const double time = waves * (block.start + per_token * tokens + (splits > 1 ? kMerge + kPerSplit * splits : 0)) +
-                          (parts > 1 ? kCombine + kPerPart * parts : 0);
+      const bool shared =
+          block.per_token_shared > 0 && std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
+      const double of_tokens = (shared ? block.per_token_shared : block.per_token) * tokens;
+      const double merge = splits > 1 ? block.merge + block.per_split * splits : 0;
+      const bool turns = kernel.takes_turns && shards == 1;
+      const double starts = turns ? block.start + block.again * (waves - 1) : block.start * waves;
+      const double time = starts + waves * (of_tokens + merge) + (parts > 1 ? kCombine + kPerPart * parts : 0);
       if (time < best.time) best = {index, splits, parts, time};
     }
   }
@@ -69,7 +78,11 @@ Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies
   }
   Plan plan{&kernels[best.kernel], {}, 0};
   const auto head_blocks = static_cast<int32_t>(divide_up(padded_heads, plan.kernel->heads));
-  plan.grid = {work.rows, head_blocks, best.splits, best.parts};
+  plan.grid = {work.rows, head_blocks, best.splits, best.parts, work.rows * best.parts};
+  if (plan.kernel->takes_turns && best.splits == 1 && best.parts == 1) {
+    const int32_t at_once = occupancies[best.kernel].clusters[1] / head_blocks;
+    plan.grid.clusters = std::min(work.rows, std::max(at_once, 1));
+  }
   if (best.parts > 1) plan.workspace_bytes = partial_bytes(work.rows, work.heads, best.parts);
   return plan;
 }

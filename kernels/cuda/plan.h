@@ -28,9 +28,10 @@ struct Plan {
   size_t workspace_bytes;
 };
 
-// Chooses among the kernels with the least heads that are enough, or the most there are, and, where those are 64, half
-// as many; `occupancies` as `kernels`. `padded_heads` (a multiple of 1 or 64) are computed, but in the way that suits
-// `work.heads`: a head's result must not depend on the padding.
+// Chooses among the kernels with the least heads that are enough, or the most there are, and, where those are 64, a
+// half or a quarter of them, and kernels for few tokens with fewer; `occupancies` as `kernels`. `padded_heads` (a
+// multiple of 1 or 64) are computed, but in the way that suits `work.heads`: a head's result must not depend on the
+// padding.
 Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
                int32_t padded_heads);
 

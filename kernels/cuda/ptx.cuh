@@ -77,6 +77,22 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
       : "memory");
 }
 
+// The same where others have more urgent things to do than to watch a warp wait.
+__device__ __forceinline__ void barrier_wait_patiently(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n\t"
+      ".reg .pred done;\n\t"
+      "wait:\n\t"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
+      "@done bra finished;\n\t"
+      "nanosleep.u32 64;\n\t"
+      "bra wait;\n\t"
+      "finished:\n\t"
+      "}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
 // Waits for the end of the phase of this parity; what other blocks of the cluster stored before is then visible. The
 // first instruction waits (compute-sanitizer knows no other form), the second is done at once and acquires from the
 // cluster.

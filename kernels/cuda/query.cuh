@@ -49,6 +49,34 @@ struct QueryConverter {
   static constexpr int kPieces = Layout::kQueryDims / 8;  // of 8 elements, as BF16
   static constexpr int kPerLane = (kPieces + 31) / 32;    // pieces `lane`, `lane` + 32, ..
 
+  // One warp asks for a head.
+  __device__ __forceinline__ static void load(const DecodeArguments& a, const Place& place, const Head& head, int lane,
+                                              uint4 (&piece)[kPerLane]) {
+    const uint16_t* q = a.q + at(a.q_stride, place.b, head);
+#pragma unroll
+    for (int k = 0; k < kPerLane; ++k) piece[k] = {0, 0, 0, 0};
+    if (!head.real) return;
+    // Two loops: in one the aligned loads would be waited for at once.
+    if (a.q_aligned) {
+#pragma unroll
+      for (int k = 0; k < kPerLane; ++k) {
+        if (lane + 32 * k < kPieces) piece[k] = __ldg(reinterpret_cast<const uint4*>(q + 8 * (lane + 32 * k)));
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < kPerLane; ++k) {
+        if (lane + 32 * k < kPieces) piece[k] = load_elements(q + 8 * (lane + 32 * k));
+      }
+    }
+  }
+
+  __device__ __forceinline__ static uint4 load_elements(const uint16_t* q) {
+    uint32_t w[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) w[j] = q[2 * j] | static_cast<uint32_t>(q[2 * j + 1]) << 16;
+    return {w[0], w[1], w[2], w[3]};
+  }
+
   // One warp.
   __device__ __forceinline__ static void store(const DecodeArguments& a, uint8_t* shared, int h, int lane,
                                                const uint4 (&piece)[kPerLane]) {
@@ -140,27 +168,13 @@ class QueryLoader {
 
  private:
   static constexpr int kBatch = Layout::kQueryBatch;
-  static constexpr int kPieces = QueryConverter<Layout>::kPieces;
   static constexpr int kPerLane = QueryConverter<Layout>::kPerLane;
 
   __device__ __forceinline__ void load(int first) {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const Head head = head_of<Format>(a_, place_, first + kWarps * i + warp_);
-      const uint16_t* q = a_.q + at(a_.q_stride, place_.b, head);
-#pragma unroll
-      for (int k = 0; k < kPerLane; ++k) {
-        const int p = lane_ + 32 * k;
-        piece_[i][k] = {0, 0, 0, 0};
-        if (p >= kPieces || !head.real) continue;
-        if (a_.q_aligned) {
-          piece_[i][k] = __ldg(reinterpret_cast<const uint4*>(q + 8 * p));
-        } else {
-          uint32_t w[4];
-          for (int j = 0; j < 4; ++j) w[j] = q[8 * p + 2 * j] | static_cast<uint32_t>(q[8 * p + 2 * j + 1]) << 16;
-          piece_[i][k] = {w[0], w[1], w[2], w[3]};
-        }
-      }
+      QueryConverter<Layout>::load(a_, place_, head, lane_, piece_[i]);
     }
   }
 

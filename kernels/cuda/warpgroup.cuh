@@ -20,17 +20,28 @@ class WarpgroupWorker {
   using Format = typename Layout::Format;
   static constexpr int kTiles = Layout::kHeads / 8;
   // Four chunks of value dimensions are a set: 0 to 3 and 4 to 7. A warpgroup has both, or one of them.
-  static constexpr int kSets = Layout::kTeams;
+  static constexpr int kSets = 8 / Layout::kTeamWarps;
 
-  __device__ __forceinline__ WarpgroupWorker(uint8_t* shared, int warp, int lane)
-      : shared_(shared),
-        warp_(warp),
-        team_(warp / Layout::kTeamWarps),
-        rank_(warp % Layout::kTeamWarps),
-        lane_(lane),
-        g_(lane >> 2),
-        c_(lane & 3),
-        softmax_(shared, warp, lane) {
+  __device__ __forceinline__ explicit WarpgroupWorker(uint8_t* shared) : shared_(shared) { take_place(); }
+
+  __device__ __forceinline__ int warp() const { return warp_; }
+  __device__ __forceinline__ int lane() const { return lane_; }
+
+  // Before the barrier behind which the row's queries are there.
+  __device__ __forceinline__ void reset() {
+    softmax_.reset();
+    if (rank_ == 0) {
+      for (int h = lane_; h < Layout::kHeads; h += 32) {
+        write(shared_ + Layout::kReference + 4 * (team_ * Layout::kHeads + h), kNoMaximum);
+      }
+      if (lane_ < kValueChunks) write(shared_ + Layout::kUnits + 4 * (team_ * kValueChunks + lane_), kNoUnits);
+    }
+    if (lane_ < 8) write(shared_ + Layout::kOwnUnits + 4 * (8 * warp_ + lane_), static_cast<float>(kNoUnits));
+    if (lane_ == 0) write(shared_ + Layout::kSpread + 4 * warp_, 0U);
+  }
+
+  // The row's groups, behind that barrier.
+  __device__ __forceinline__ void run() {
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
 #pragma unroll
@@ -39,12 +50,11 @@ class WarpgroupWorker {
         for (int i = 0; i < 4 * kTiles; ++i) accumulators_[set][m][i] = 0;
       }
     }
-  }
-
-  __device__ __forceinline__ void run() {
+    bool spread = false;  // scales are too far apart for F16
+    int table = 0;        // of scales; slower warps may still need the other one
 #pragma unroll 1
-    for (int first = team_ * Layout::kGroups; first < groups(); first += kWarps) {
-      const int here = min(groups() - first, Layout::kGroups);
+    for (int first = tile_word(2) + team_ * Layout::kGroups; first < end(); first += Layout::kTeams * Layout::kGroups) {
+      const int here = min(end() - first, Layout::kGroups);
       const int own = first + rank_;
       uint32_t valid = 0;
       if (rank_ < here) {
@@ -54,64 +64,64 @@ class WarpgroupWorker {
       // A warp without a group multiplies what lies there; nobody looks at its scores.
       float scores[4 * kTiles];
       score(slot_of(own), scores);
-      if (valid != 0) spread_nan(slot_of(own), scores);
-      prepare_scales(first, here);
-      softmax_.start(scores, valid, [&](int n, const float2& by) {
+      take_lane();
+      const bool fit = convert_own_scales(slot_of(own), rank_ < here, table);
+      const bool changed = softmax_.start(
+          scores, valid, !fit,
+          [&] {
+            if (valid != 0) spread_nan(slot_of(own), scores);
+            prepare_scales(first, here, table);
+          },
+          [&](int n, const float2& by) {
 #pragma unroll
-        for (int set = 0; set < kSets; ++set) {
+            for (int set = 0; set < kSets; ++set) {
 #pragma unroll
-          for (int m = 0; m < 4; ++m) {
-            accumulators_[set][m][4 * n] *= by.x, accumulators_[set][m][4 * n + 1] *= by.y;
-            accumulators_[set][m][4 * n + 2] *= by.x, accumulators_[set][m][4 * n + 3] *= by.y;
-          }
-        }
-      });
-      // Between the team's barriers: slower warps may have read the flag of the tile before until the first.
-      if (lane_ == 0) {
-        write(shared_ + Layout::kSpread + 4 * warp_, read<uint32_t>(shared_ + Layout::kNextSpread + 4 * warp_));
-      }
+              for (int m = 0; m < 4; ++m) {
+                accumulators_[set][m][4 * n] *= by.x, accumulators_[set][m][4 * n + 1] *= by.y;
+                accumulators_[set][m][4 * n + 2] *= by.x, accumulators_[set][m][4 * n + 3] *= by.y;
+              }
+            }
+          });
       softmax_.finish(scores);
-      if (!kMixedSet || Layout::kTeams == 2 || first_set() == 0) {
-        accumulate<false>(first, here, scores);
+      if (changed) spread = __shfl_sync(~0U, static_cast<int>(adopt_units()), 0) != 0;
+      if (!kMixedSet || kSets == 2 || first_set() == 0) {
+        accumulate<false>(first, here, scores, spread, table);
       } else {
-        accumulate<true>(first, here, scores);
+        accumulate<true>(first, here, scores, spread, table);
       }
+      table = Layout::kScaleTable - table;
     }
   }
 
-  // The results to shared memory: [team][head][512] FP32 at Layout::kCollected, in units of 2^-kResultBits of weights,
-  // and {what the weights refer to, their sum} at Layout::kSummaries, [team][head]. All computing threads.
-  __device__ __forceinline__ void collect_results() {
-    softmax_.publish_sums();
-    // Until here the other team may need what lies where the results go.
-    sync_workers();
-    const int head = 32 * rank_ + lane_;
-    if (head < Layout::kHeads) summarise(head);
-#pragma unroll
-    for (int set = 0; set < kSets; ++set) {
-#pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        // In two steps: the power does not need to be a normal number by itself.
-        const float by = exp2_fast(exponent_of_results(set, m) / 2);
-#pragma unroll
-        for (int i = 0; i < 4 * kTiles; ++i) accumulators_[set][m][i] = accumulators_[set][m][i] * by * by;
-      }
-      collect(set);
-    }
-  }
+  // What is left to do behind the row's last tile (warpgroup_finish.cuh). `meanwhile`: while others' results come.
+  template <typename Meanwhile>
+  __device__ __forceinline__ void finish(const DecodeArguments& a, Meanwhile meanwhile);
 
   static constexpr float kResultBits = 20;
 
  private:
-  // Of the block.
-  __device__ __forceinline__ int groups() const {
-    return __shfl_sync(~0U, static_cast<int>(read_again(Layout::kDescriptors + 12)), 0);
+  // Anew for each row and for its end: what follows from these would be computed once, and take registers while tokens
+  // are worked on.
+  __device__ __forceinline__ void take_place() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    warp_ = __shfl_sync(~0U, thread / 32, 0);
+    team_ = warp_ / Layout::kTeamWarps, rank_ = warp_ % Layout::kTeamWarps;
+    take_lane();
+  }
+  __device__ __forceinline__ void take_lane() {
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane_));
+    g_ = lane_ >> 2, c_ = lane_ & 3;
+    softmax_.take_place(shared_, warp_, lane_);
   }
 
   // A number that is read each time: what the compiler could compute from it before the loop over tiles, the
   // descriptors of all instructions, would take more registers than there are.
-  __device__ __forceinline__ uint32_t read_again(int place) const {
-    return *reinterpret_cast<const volatile uint32_t*>(shared_ + place);
+  __device__ __forceinline__ uint32_t tile_word(int i) const {
+    return *reinterpret_cast<const volatile uint32_t*>(shared_ + Layout::kTileWords + 4 * i);
+  }
+  __device__ __forceinline__ int end() const {
+    return __shfl_sync(~0U, static_cast<int>(tile_word(3)), 0);
   }
 
   // A set with a BF16 chunk is mixed: an instruction has 16 dimensions a warp of one of its chunks, instead of 16 of
@@ -121,7 +131,7 @@ class WarpgroupWorker {
 
   // The first set of this warp: 0 or 1.
   __device__ __forceinline__ int first_set() const {
-    return Layout::kTeams == 2 ? 0 : warp_ / 4;
+    return kSets == 2 ? 0 : warp_ / 4;
   }
   __device__ __forceinline__ bool is_mixed(int set) const {
     return kMixedSet && first_set() + set == 1;
@@ -129,41 +139,29 @@ class WarpgroupWorker {
   // The same, known when this is compiled: a warp of the second set.
   template <bool kSecond>
   __device__ static constexpr bool known_mixed(int set) {
-    return kMixedSet && (Layout::kTeams == 2 ? set == 1 : kSecond);
+    return kMixedSet && (kSets == 2 ? set == 1 : kSecond);
   }
   // Which chunk of a set instruction m, or this warp, has.
   __device__ __forceinline__ int chunk_of(int set, int m) const {
     return 4 * (first_set() + set) + (is_mixed(set) ? m : warp_ % 4);
   }
 
-  __device__ __forceinline__ void collect(int set) const {
-    uint8_t* to =
-        shared_ + Layout::kCollected + (team_ * Layout::kHeads + 2 * c_) * Layout::kCollectedStride +
-        4 * (is_mixed(set) ? 4 * kChunkDims + 16 * (warp_ % 4) + 2 * g_ : kChunkDims * chunk_of(set, 0) + 8 * g_);
-    const auto& a = accumulators_[set];
-#pragma unroll
-    for (int i = 0; i < 2 * kTiles; ++i) {  // head 8n + 2c + k
-      const int n = i / 2, k = i % 2, at = 4 * n + k;
-      uint8_t* row = to + (8 * n + k) * Layout::kCollectedStride;
-      if (is_mixed(set)) {
-#pragma unroll
-        for (int m = 0; m < 4; ++m) write(row + 4 * kChunkDims * m, float2{a[m][at], a[m][at + 2]});
-      } else {
-        write(row, float4{a[0][at], a[0][at + 2], a[1][at], a[1][at + 2]});
-        write(row + 16, float4{a[2][at], a[2][at + 2], a[3][at], a[3][at + 2]});
-      }
-    }
-  }
+  // --- the end of a row (warpgroup_finish.cuh) -----------------------------------------------------------------------
 
-  __device__ __forceinline__ void summarise(int head) const {
-    float sum = 0;
-#pragma unroll
-    for (int k = 0; k < Layout::kTeamWarps; ++k) {
-      sum += read<float>(shared_ + Layout::kWarpSums + 4 * ((team_ * Layout::kTeamWarps + k) * Layout::kHeads + head));
-    }
-    const int place = team_ * Layout::kHeads + head;
-    write(shared_ + Layout::kSummaries + 8 * place, float2{read<float>(shared_ + Layout::kReference + 4 * place), sum});
-  }
+  // A part is a head's results in one set: the thread's values of column k of tile n of heads. The teams share them.
+  static constexpr int kParts = kSets * 2 * kTiles;
+
+  // Sum and reference of head `head` over the teams. Puts what each team's values are multiplied with into kShares.
+  __device__ __forceinline__ void summarise(const DecodeArguments& a, int head) const;
+  // Values in units of 2^-kResultBits of weights, times the shares.
+  __device__ __forceinline__ void apply_shares();
+  // Adds up the teams' values; part p is then complete in team p % kTeams.
+  __device__ __forceinline__ void add_up_teams();
+  // The thread's values 4 half .. of part p.
+  __device__ __forceinline__ float4 values(int p, int half) const;
+  // Calls store(head, dimension, pairs...) for the complete parts: one pair of values, or the four of 8 dimensions.
+  template <typename Store>
+  __device__ __forceinline__ void for_each_part(Store store) const;
 
   __device__ __forceinline__ float exponent_of_results(int set, int m) const {
     if (is_mixed(set) && 4 + m == Format::kBf16Chunk) return -kResultBits;
@@ -206,51 +204,27 @@ class WarpgroupWorker {
   __device__ __forceinline__ void spread_nan(int slot, float (&scores)[4 * kTiles]) const;
   __device__ __forceinline__ static bool has_nan(const uint8_t* scales);
 
-  // --- scales of the values ------------------------------------------------------------------------------------------
+  // --- scales of the values (warpgroup_scales.cuh)
+  // --------------------------------------------------------------------
 
-  // The scales of this warp's chunks over the chunk's units as F16, the units, and whether any so far were too far
-  // apart for that, into shared memory. The lanes share the tile's groups and its chunks: each has the four tokens of
-  // thread c of a group.
-  __device__ __forceinline__ void prepare_scales(int first, int here) {
-    const int group = (lane_ >> 2) % Layout::kGroups;
-    const int mine = (lane_ >> 2) / Layout::kGroups;  // which of the warp's chunks
-    const int chunk = rank_ + 4 * mine;
-    const bool exists = group < here && chunk != Format::kBf16Chunk;
-    if (exists) wait_for(first + group);
-    __syncwarp();
-    float value[4];
-    uint32_t most = 0, least = ~0U;  // biased exponents; `least` less 1: 0 becomes the largest number
-#pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      value[x] = exists ? scale_of(scales_of_slot(slot_of(first + group)), x, chunk) : 0;
-      const uint32_t exponent = __float_as_uint(value[x]) >> 23 & 0xff;
-      most = max(most, exponent + (Format::kInnerScales >= 0 ? 1 : 0));  // the mantissa may double the power
-      least = min(least, exponent - 1);
-    }
-    constexpr int32_t kMostBits = Format::kInnerScales >= 0 ? 10 : 15;
-    int32_t units = 0;
-    bool spread = read<uint32_t>(shared_ + Layout::kSpread + 4 * warp_) != 0;
-#pragma unroll
-    for (int i = 0; i < kSets; ++i) {
-      const uint32_t high = mine == i ? min(most, 254U) : 0, low = mine == i ? least : ~0U;
-      const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, high));
-      const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, low), 254U)) - 126;
-      uint8_t* of_chunk = shared_ + Layout::kUnits + 4 * (team_ * kValueChunks + rank_ + 4 * i);
-      const int32_t now = max(read<int32_t>(of_chunk), min((largest - 127 + 3) >> 2 << 2, 124));
-      spread |= now - smallest > kMostBits;
-      if (mine == i) units = now;
-      __syncwarp();
-      if (lane_ == 0) write(of_chunk, now);
-    }
-    const float by = power_of_two(min(max(static_cast<int32_t>(kScaleBits) - units, -126), 127));
-    write(value_scales(chunk, group),
-          uint2{pack_f16x2(value[0] * by, value[1] * by), pack_f16x2(value[2] * by, value[3] * by)});
-    if (lane_ == 0) write(shared_ + Layout::kNextSpread + 4 * warp_, spread ? 1U : 0U);
-  }
+  // The scales of the own group's tokens over the units so far as F16 into shared memory, zeros if the group does not
+  // exist. False if any is too large or too small for that: prepare_scales() is then needed. Lane q has operand row
+  // q % 16 and half of the chunks.
+  __device__ __forceinline__ bool convert_own_scales(int slot, bool exists, int table) const;
+
+  // The same for the scales of this warp's chunks, of all groups, over units that suit them, and whether any so far
+  // were too far apart for F16. The lanes share the tile's groups and its chunks: each has the four tokens of thread c
+  // of a group.
+  __device__ __forceinline__ void prepare_scales(int first, int here, int table);
+
+  // Bits of a scale below the units: the mantissa of an FP32 scale may double its power.
+  static constexpr int32_t kLeastBits = Format::kInnerScales >= 0 ? 1 : 0;
+  static constexpr int32_t kMostBits = Format::kInnerScales >= 0 ? 10 : 15;
 
   // Of thread c's four tokens.
-  __device__ __forceinline__ uint8_t* value_scales(int chunk, int group) const {
-    return shared_ + Layout::kValueScales + (chunk * kWarps + team_ * 4 + group) * Layout::kScaleRow + 8 * c_;
+  __device__ __forceinline__ uint8_t* value_scales(int chunk, int group, int table) const {
+    return shared_ + Layout::kValueScales + table +
+           (chunk * Layout::kWorkWarps + team_ * Layout::kTeamWarps + group) * Layout::kScaleRow + 8 * c_;
   }
 
   // Of thread c's token x.
@@ -319,24 +293,23 @@ class WarpgroupWorker {
   }
 
   template <bool kSecond>
-  __device__ __forceinline__ void accumulate(int first, int here, const float (&scores)[4 * kTiles]) {
-    const bool spread = __shfl_sync(~0U, static_cast<int>(adopt_units()), 0) != 0;
-#pragma unroll
-    for (int set = 0; set < kSets; ++set) {
-#pragma unroll
-      for (int m = 0; m < 4; ++m) pin(accumulators_[set][m]);
-    }
+  __device__ __forceinline__ void accumulate(int first, int here, const float (&scores)[4 * kTiles], bool spread,
+                                             int table) {
+    pin_accumulators();
     if (spread) {
       accumulate_spread<kSecond>(first, here, scores);
       return;
     }
-    const uint32_t weights = read_again(Layout::kDescriptors + 4 + 4 * team_);
-    int slot = slot_of(first);
+    const uint32_t weights = tile_word(1) + (team_ * Layout::kHalfBytes >> 4);
+    const int first_slot = slot_of(first);
     // Operands are converted while those before are multiplied, where there are registers for both.
     constexpr int kOperands = 2;
     ValueOperands a[kOperands];
 #pragma unroll
     for (int k = 0; k < Layout::kGroups; ++k) {
+      // Behind the last group its values come again, for weights of 0.
+      const int behind = first_slot + min(k, here - 1);
+      const int slot = behind < Layout::kSlots ? behind : behind - Layout::kSlots;
       const uint8_t* rows = shared_ + Layout::kRows + slot * Layout::kSlotBytes;
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
@@ -344,21 +317,21 @@ class WarpgroupWorker {
         if (kSets * k + set >= kOperands) wgmma_wait<kOperands - 1>();
         if (known_mixed<kSecond>(set)) {
           value_operands<true>(rows, set, operands);
-          scale_operands<true>(k, set, operands);
+          scale_operands<true>(k, set, table, operands);
         } else {
           value_operands<false>(rows, set, operands);
-          scale_operands<false>(k, set, operands);
+          scale_operands<false>(k, set, table, operands);
         }
         issue_values<kSecond>(weights + (k / 4 * Layout::kHalfBytes >> 4) + k % 4 * 2, set, operands);
       }
-      // Behind the last group its values come again, for weights of 0.
-      if (k + 1 < here) {
-        release(slot);
-        slot = slot + 1 == Layout::kSlots ? 0 : slot + 1;
-      }
+      if (k + 1 < here) release(slot);
     }
-    release(slot);
+    release((first_slot + here - 1) % Layout::kSlots);
     wgmma_wait<0>();
+    pin_accumulators();
+  }
+
+  __device__ __forceinline__ void pin_accumulators() {
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
 #pragma unroll
@@ -424,12 +397,12 @@ class WarpgroupWorker {
   }
 
   template <bool kMixed>
-  __device__ __forceinline__ void scale_operands(int k, int set, ValueOperands& a) const {
+  __device__ __forceinline__ void scale_operands(int k, int set, int table, ValueOperands& a) const {
     uint2 scale = {0, 0};
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
       if (kMixed && 4 + m == Format::kBf16Chunk) continue;
-      if (kMixed || m == 0) scale = read<uint2>(value_scales(kMixed ? 4 + m : chunk_of(set, 0), k));
+      if (kMixed || m == 0) scale = read<uint2>(value_scales(kMixed ? 4 + m : chunk_of(set, 0), k, table));
       a[m][0] = multiply_f16x2(a[m][0], scale.x);
       a[m][1] = multiply_f16x2(a[m][1], scale.x);
       a[m][2] = multiply_f16x2(a[m][2], scale.y);
@@ -448,13 +421,15 @@ class WarpgroupWorker {
   __device__ __forceinline__ void spread_operands(int slot, int set, bool rest, ValueOperands& a) const;
 
   uint8_t* shared_;
-  const int warp_, team_, rank_;
-  const int lane_, g_, c_;
+  int warp_, team_, rank_;
+  int lane_, g_, c_;
   WarpgroupSoftmax<Layout> softmax_;
   float accumulators_[kSets][4][4 * kTiles];
 };
 
 }  // namespace flashmla::cuda
 
+#include "kernels/cuda/warpgroup_finish.cuh"
+#include "kernels/cuda/warpgroup_scales.cuh"
 #include "kernels/cuda/warpgroup_score.cuh"
 #include "kernels/cuda/warpgroup_spread.cuh"

@@ -1,7 +1,7 @@
 // The copying warps of the warpgroup kernel.
 #pragma once
 
-#include "kernels/cuda/fetch.cuh"
+#include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/warpgroup_layout.cuh"
 
 namespace flashmla::cuda {
@@ -49,47 +49,131 @@ __device__ __forceinline__ void copy_rows(const uint8_t* row, uint8_t* rows, con
   }
 }
 
-// Fills the slots with the block's groups in their order; the warps take turns. Missing tokens become zeros.
+// What the block works on in a row.
+struct RowWork {
+  Place place;
+  TokenRange range;
+};
+
+// Of the row of cluster `cluster` of the grid.
 template <typename Layout>
-__device__ __forceinline__ void copy_groups(const DecodeArguments& a, const Place& place, const TokenRange& range,
-                                            uint8_t* shared, int warp, int lane) {
+__device__ __forceinline__ RowWork work_of(const DecodeArguments& a, int cluster) {
+  const Place place = place_of<Layout::kHeads>(a, cluster);
+  return {place, token_range<typename Layout::Format>(
+                     a, place.b, place.part * static_cast<int32_t>(a.splits.divisor) + cluster_rank())};
+}
+
+// A block has the rows of its cluster and of every one that many clusters later, as long as there are any.
+__device__ __forceinline__ int all_clusters(const DecodeArguments& a) {
+  return a.rows * static_cast<int>(a.parts.divisor);
+}
+__device__ __forceinline__ int launched_clusters(const DecodeArguments& a) {
+  return static_cast<int>(quotient(gridDim.x, a.splits));
+}
+
+// The pairs of groups of a block's rows that a copying warp has: every kCopiers-th of all of them. Lane t has token t.
+template <typename Layout>
+class PairCursor {
+ public:
+  using Format = typename Layout::Format;
+
+  __device__ __forceinline__ PairCursor(const DecodeArguments& a, int warp, int lane)
+      : a_(a), lane_(lane), cluster_(cluster_index()), pair_(warp), work_(work_of<Layout>(a, cluster_)) {
+    skip_rows();
+  }
+
+  __device__ __forceinline__ bool at_end() const { return cluster_ >= all_clusters(a_); }
+
+  __device__ __forceinline__ void next() {
+    pair_ += Layout::kCopiers;
+    skip_rows();
+  }
+
+  // The number of the first group, of all that the block copies, and how many there are: one or two.
+  __device__ __forceinline__ int number() const { return groups_before_ + 2 * pair_; }
+  __device__ __forceinline__ int groups() const { return min(groups_of(work_.range) - 2 * pair_, 2); }
+
+  // The index of the lane's token; -1: none.
+  __device__ __forceinline__ int32_t load() const {
+    return at_end() ? -1 : load_index<Format>(a_, work_.place, work_.range, position());
+  }
+  __device__ __forceinline__ Source<Format> find(int32_t index) const {
+    return find_token<Format>(a_, work_.range, position(), index);
+  }
+
+ private:
+  __device__ __forceinline__ int32_t position() const { return work_.range.begin + 2 * kGroupTokens * pair_ + lane_; }
+  __device__ __forceinline__ void skip_rows() {
+    while (true) {
+      const int groups = groups_of(work_.range);
+      const int pairs = (groups + 1) / 2;
+      if (pair_ < pairs) return;
+      pair_ -= pairs;
+      groups_before_ += groups;
+      cluster_ += launched_clusters(a_);
+      if (at_end()) return;
+      work_ = work_of<Layout>(a_, cluster_);
+    }
+  }
+
+  const DecodeArguments& a_;
+  const int lane_;
+  int cluster_, pair_;
+  int groups_before_ = 0;  // of the rows before
+  RowWork work_;
+};
+
+// Fills a slot with the tokens of lanes 0 to 15. Missing tokens become zeros.
+template <typename Layout>
+__device__ __forceinline__ void copy_group(const DecodeArguments& a, const Source<typename Layout::Format>& source,
+                                           int number, uint8_t* shared, int lane) {
   using Format = typename Layout::Format;
   const uint8_t* anywhere = a.main.pool.base;
-  const int groups = groups_of(range);
-  const auto load = [&](int group) {
-    if (lane >= kGroupTokens) return -1;
-    return load_index<Format>(a, place, range, range.begin + group * kGroupTokens + lane);
-  };
-  int32_t index = load(warp);
-#pragma unroll 1
-  for (int group = warp; group < groups; group += kCopyWarps) {
-    const Source<Format> source =
-        find_token<Format>(a, range, range.begin + group * kGroupTokens + lane, lane < kGroupTokens ? index : -1);
-    index = load(group + kCopyWarps);
-    const int slot = group % Layout::kSlots;
-    const int round = group / Layout::kSlots;
-    if (round > 0) barrier_wait(smem_address(shared + Layout::kFree + 8 * slot), (round - 1) & 1);
-    uint8_t* rows = shared + Layout::kRows + slot * Layout::kSlotBytes;
-    uint8_t* scales = shared + Layout::kScales + slot * Layout::kSlotScales + lane * Format::kStoredScales;
-    const uint32_t filled = smem_address(shared + Layout::kFilled + 8 * slot);
-    const uint32_t valid = __ballot_sync(~0U, source.row != nullptr);
-    if (__all_sync(~0U, source.aligned)) {
-      if (valid == 0xffffU) {
-        copy_rows<Format, true>(source.row, rows, anywhere, lane);
-      } else {
-        copy_rows<Format, false>(source.row, rows, anywhere, lane);
-      }
-      if (lane < kGroupTokens) {
-        copy_scales<Format::kStoredScales>(scales_of(source), smem_address(scales), anywhere);
-      }
-    } else if (lane < kGroupTokens) {
-      copy_bytes_here(rows + lane * Format::kRowStride, source.row, Format::kRowBytes);
-      copy_bytes_here(scales, scales_of(source), Format::kStoredScales);
+  const int slot = number % Layout::kSlots;
+  const int round = number / Layout::kSlots;
+  if (round > 0) barrier_wait_patiently(smem_address(shared + Layout::kFree + 8 * slot), (round - 1) & 1);
+  uint8_t* rows = shared + Layout::kRows + slot * Layout::kSlotBytes;
+  uint8_t* scales = shared + Layout::kScales + slot * Layout::kSlotScales + lane * Format::kStoredScales;
+  const uint32_t filled = smem_address(shared + Layout::kFilled + 8 * slot);
+  const uint32_t valid = __ballot_sync(~0U, source.row != nullptr) & 0xffffU;
+  if (__all_sync(~0U, source.aligned)) {
+    if (valid == 0xffffU) {
+      copy_rows<Format, true>(source.row, rows, anywhere, lane);
+    } else {
+      copy_rows<Format, false>(source.row, rows, anywhere, lane);
     }
-    if (lane == 0) write(shared + Layout::kValid + 4 * slot, valid);
-    // For the bytes that were stored above, and for those that are on their way.
-    if (lane == 0) barrier_arrive(filled);
-    barrier_arrive_after_copies(filled);
+    if (lane < kGroupTokens) {
+      copy_scales<Format::kStoredScales>(scales_of(source), smem_address(scales), anywhere);
+    }
+  } else if (lane < kGroupTokens) {
+    copy_bytes_here(rows + lane * Format::kRowStride, source.row, Format::kRowBytes);
+    copy_bytes_here(scales, scales_of(source), Format::kStoredScales);
+  }
+  if (lane == 0) write(shared + Layout::kValid + 4 * slot, valid);
+  // For the bytes that were stored above, and for those that are on their way.
+  if (lane == 0) barrier_arrive(filled);
+  barrier_arrive_after_copies(filled);
+}
+
+// Copies the groups of the block's rows in their order; the warps take pairs in turn.
+template <typename Layout>
+__device__ __forceinline__ void copy_groups(const DecodeArguments& a, uint8_t* shared, int warp, int lane) {
+  using Format = typename Layout::Format;
+  if (warp >= Layout::kCopiers) return;
+  PairCursor<Layout> cursor(a, warp, lane);
+  int32_t index = cursor.load();
+#pragma unroll 1
+  while (!cursor.at_end()) {
+    Source<Format> source = cursor.find(index);
+    const int number = cursor.number(), groups = cursor.groups();
+    cursor.next();
+    index = cursor.load();
+#pragma unroll 1
+    for (int i = 0; i < groups; ++i) {
+      copy_group<Layout>(a, source, number + i, shared, lane);
+      source = {shuffle_pointer(source.row, lane + kGroupTokens), shuffle_pointer(source.scales, lane + kGroupTokens),
+                __shfl_sync(~0U, static_cast<int>(source.aligned), lane + kGroupTokens) != 0};
+    }
   }
   copy_async_commit();
   copy_async_wait<0>();

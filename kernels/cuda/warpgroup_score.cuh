@@ -10,19 +10,18 @@ __device__ __forceinline__ void WarpgroupWorker<SharedLayout>::score(int slot, S
   const int token = token_of_operand(g_);
   const uint8_t* low = shared_ + Layout::kRows + slot * Layout::kSlotBytes + token * Format::kRowStride + 16 * c_;
   const uint8_t* scales = scales_of_slot(slot) + token * Format::kStoredScales;
-  const uint32_t query = read_again(Layout::kDescriptors);
 #pragma unroll
   for (int i = 0; i < 4 * kTiles; ++i) scores[i] = 0;
   if constexpr (kTwoAtATime) {
     Sums sum[2];
     ScoreOperands a[2];
     score_operands(0, low, a[0]);
-    issue_scores(query, 0, a[0], sum[0]);
+    issue_scores(tile_word(0), 0, a[0], sum[0]);
 #pragma unroll
     for (int j = 0; j <= kLast; ++j) {
       if (j < kLast) {
         score_operands(j + 1, low, a[(j + 1) % 2]);
-        issue_scores(query, j + 1, a[(j + 1) % 2], sum[(j + 1) % 2]);
+        issue_scores(tile_word(0), j + 1, a[(j + 1) % 2], sum[(j + 1) % 2]);
         wgmma_wait<1>();
       } else {
         wgmma_wait<0>();
@@ -33,8 +32,8 @@ __device__ __forceinline__ void WarpgroupWorker<SharedLayout>::score(int slot, S
     // Not unrolled: the compiler would let sums of several chunks wait for being added, in more registers than there
     // are.
 #pragma unroll 1
-    for (int j = 0; j < kLast; ++j) score_chunk(query, j, low, scales, scores);
-    score_chunk(query, kLast, low, scales, scores);
+    for (int j = 0; j < kLast; ++j) score_chunk(tile_word(0), j, low, scales, scores);
+    score_chunk(tile_word(0), kLast, low, scales, scores);
   }
 }
 

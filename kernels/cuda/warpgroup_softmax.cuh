@@ -13,19 +13,25 @@ class WarpgroupSoftmax {
   static constexpr int kTiles = Layout::kHeads / 8;
   using Scores = float[4 * kTiles];
 
-  __device__ __forceinline__ WarpgroupSoftmax(uint8_t* shared, int warp, int lane)
-      : shared_(shared), warp_(warp), team_(warp / Layout::kTeamWarps), lane_(lane), g_(lane >> 2), c_(lane & 3) {
+  __device__ __forceinline__ void take_place(uint8_t* shared, int warp, int lane) {
+    shared_ = shared, warp_ = warp, team_ = warp / Layout::kTeamWarps, lane_ = lane;
+    g_ = lane >> 2, c_ = lane & 3;
+  }
+
+  // Before the first tile of a row.
+  __device__ __forceinline__ void reset() {
 #pragma unroll
     for (int n = 0; n < kSums; ++n) sum_[n][0] = sum_[n][1] = 0;
     if constexpr (kSumsInShared) write(lane_sums(), float2{0, 0});
   }
 
-  // Raw scores to weights in shared memory, in two steps with a barrier of the team in each. With changed maxima, calls
-  // rescale(n, {factor of head 8n + 2c, of head 8n + 2c + 1}). `valid`: bit t is set if the warp's token t is there.
-  template <typename Rescale>
-  __device__ __forceinline__ void start(Scores& scores, uint32_t valid, Rescale rescale) {
+  // Raw scores to weights in shared memory, in two steps with a barrier of the team in each. `valid`: bit t is set if
+  // the warp's token t is there. With higher maxima, or if `changes` is true for any thread of the team: calls
+  // change(), then rescale(n, {factor of head 8n + 2c, of head 8n + 2c + 1}), and returns true.
+  template <typename Change, typename Rescale>
+  __device__ __forceinline__ bool start(Scores& scores, uint32_t valid, bool changes, Change change, Rescale rescale) {
     if (valid != 0xffffU) drop_missing(scores, valid);
-    bool grows = false;
+    bool grows = changes;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       const float4 factor = factors(n);
@@ -34,7 +40,10 @@ class WarpgroupSoftmax {
       grows |= fmaxf(scaled(scores[4 * n + 1], factor.z), scaled(scores[4 * n + 3], factor.z)) > reference.y;
     }
     // Behind it, every warp has done with the weights of the tile before.
-    if (named_barrier_or(1 + team_, kTeamThreads, grows)) raise_references(scores, rescale);
+    if (!named_barrier_or(1 + team_, kTeamThreads, grows)) return false;
+    change();
+    raise_references(scores, rescale);
+    return true;
   }
 
   // Behind it the whole team may read the weights.
@@ -66,7 +75,7 @@ class WarpgroupSoftmax {
   }
 
   __device__ __forceinline__ void sync_team() const {
-    named_barrier(3 + team_, kTeamThreads);
+    named_barrier(1 + Layout::kTeams + team_, kTeamThreads);
   }
 
   // Puts the warp's sums of weights into shared memory.
@@ -244,7 +253,7 @@ class WarpgroupSoftmax {
   }
 
   uint8_t* shared_;
-  const int warp_, team_, lane_, g_, c_;
+  int warp_, team_, lane_, g_, c_;
   float sum_[kSums][2];  // of this lane's tokens, before weights are rounded
 };
 

@@ -49,8 +49,8 @@ struct RunArguments {
   std::string device = "auto";
   std::vector<std::string> weights_reports;
   uint64_t seed = 1;
-  int64_t ready_timeout_s = 600;
-  int64_t request_timeout_s = 600;
+  double ready_timeout_s = 600;
+  double request_timeout_s = 600;
 };
 
 // "20261129T194349Z", for names of folders.
@@ -90,6 +90,21 @@ diag::Result<fs::path> folder_of(const plan::Job& job, const RunArguments& argum
                     "name its folder with --out DIR");
 }
 
+constexpr double kLeastSeconds = 0.001;
+constexpr double kMostSeconds = 86400;
+
+// Empty if it is a time to wait. CLI11's own range takes NaN.
+std::string check_seconds(const std::string& text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && seconds >= kLeastSeconds && seconds <= kMostSeconds) return {};
+  return fmt::format("\"{}\" is no number of seconds from {} to {}", text, kLeastSeconds, kMostSeconds);
+}
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+}
+
 // All but the folder.
 pipeline::RunOptions options_for(const RunArguments& arguments) {
   pipeline::RunOptions options{
@@ -97,8 +112,8 @@ pipeline::RunOptions options_for(const RunArguments& arguments) {
       .resume = arguments.resume,
       .seed = arguments.seed,
       .launcher = arguments.launcher == "container" ? pipeline::Launcher::kContainer : pipeline::Launcher::kLocal,
-      .ready_timeout = std::chrono::seconds(arguments.ready_timeout_s),
-      .request_timeout = std::chrono::seconds(arguments.request_timeout_s)};
+      .ready_timeout = milliseconds_of(arguments.ready_timeout_s),
+      .request_timeout = milliseconds_of(arguments.request_timeout_s)};
   std::error_code error;
   if (!arguments.weights.empty()) options.weights = fs::absolute(arguments.weights, error);
   for (const std::string& report : arguments.weights_reports) options.weights_reports.emplace_back(report);
@@ -250,12 +265,12 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--seed", arguments->seed, "Of prompts, engine and gate cases")->type_name("N");
   command->add_option("--ready-timeout", arguments->ready_timeout_s, "Seconds until the engine must answer")
       ->type_name("S")
-      ->check(CLI::Range(int64_t{1}, int64_t{86400}).description(""));
+      ->check(check_seconds);
   command
       ->add_option("--request-timeout", arguments->request_timeout_s,
                    "Seconds until a request's first token; later tokens must follow within a fifth of it")
       ->type_name("S")
-      ->check(CLI::Range(int64_t{1}, int64_t{86400}).description(""));
+      ->check(check_seconds);
   command->callback(
       [arguments, &action] { action = [arguments](Context& context) { return run(context, *arguments); }; });
 }

@@ -39,23 +39,26 @@ constexpr std::array<std::string_view, 17> kCompilation{"JIT code generation",
                                                         "Capturing batches",
                                                         "Building extension module",
                                                         "ninja: "};
-// PyTorch's allocator, CUDA and HIP, vLLM's and SGLang's sizing of the KV cache, the kernel of the system.
-constexpr std::array<std::string_view, 9> kOutOfMemory{"CUDA out of memory",
-                                                       "HIP out of memory",
-                                                       "OutOfMemoryError",
-                                                       "cudaErrorMemoryAllocation",
-                                                       "CUDA_ERROR_OUT_OF_MEMORY",
-                                                       "CUDA error: out of memory",
-                                                       "Not enough memory. Please try to increase",
-                                                       "No available memory for the cache blocks",
-                                                       "std::bad_alloc"};
+// PyTorch's allocator, CUDA and HIP, vLLM's and SGLang's sizing of the KV cache, the bundled engine, the kernel of the
+// system.
+constexpr std::array<std::string_view, 10> kOutOfMemory{"CUDA out of memory",
+                                                        "cudaMalloc failed: out of memory",
+                                                        "HIP out of memory",
+                                                        "OutOfMemoryError",
+                                                        "cudaErrorMemoryAllocation",
+                                                        "CUDA_ERROR_OUT_OF_MEMORY",
+                                                        "CUDA error: out of memory",
+                                                        "Not enough memory. Please try to increase",
+                                                        "No available memory for the cache blocks",
+                                                        "std::bad_alloc"};
 constexpr std::array<std::string_view, 3> kPortTaken{"ddress already in use", "EADDRINUSE",
                                                      "error while attempting to bind on address"};
-constexpr std::array<std::string_view, 7> kDevice{
-    "CUDA error",      "HIP error",        "illegal memory access", "NCCL error", "NCCL WARN Cuda failure",
-    "cudaErrorLaunch", "CUDA driver error"};
-constexpr std::array<std::string_view, 3> kOther{"Traceback (most recent call last)", "Scheduler hit an exception",
-                                                 "EngineDeadError"};
+constexpr std::array<std::string_view, 8> kDevice{
+    "CUDA error",      "HIP error",         "illegal memory access", "NCCL error", "NCCL WARN Cuda failure",
+    "cudaErrorLaunch", "CUDA driver error", "embedded/device"};
+// The last two are the bundled engine's.
+constexpr std::array<std::string_view, 5> kOther{"Traceback (most recent call last)", "Scheduler hit an exception",
+                                                 "EngineDeadError", "{\"event\":\"error\"", "[embedded/"};
 constexpr std::array<std::string_view, 3> kReady{"The server is fired up and ready to roll",
                                                  "Application startup complete", "Uvicorn running on"};
 

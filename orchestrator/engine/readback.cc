@@ -27,9 +27,14 @@ std::string fetch(const ServerAddress& server, std::string_view path, uint64_t m
                   Reading& reading, diag::Diagnostics& diagnostics) {
   if (path.empty()) return {};
   const std::string url = server.base_url + std::string(path);
+  if (server.until && server.until->passed()) {
+    diagnostics.add(diag::make(rule::engine_no_counters,
+                               fmt::format("{} was not asked: no time was left after earlier questions", url)));
+    return {};
+  }
   auto reply = http::get({.url = url,
                           .credentials = http::credentials(server.access),
-                          .timeouts = kShort,
+                          .timeouts = within(kShort, server),
                           .max_bytes = most,
                           .ca_file = server.access.ca_file},
                          stop);

@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "orchestrator/base/deadline.h"
 #include "orchestrator/base/file.h"
 #include "orchestrator/base/json_fields.h"
 #include "orchestrator/diag/rules/engine.h"
@@ -117,7 +118,7 @@ RunningEngine::~RunningEngine() {
   if (process_.pid() > 0) stop();
 }
 
-diag::Result<RunningEngine> RunningEngine::start(const Launch& launch, std::chrono::seconds limit,
+diag::Result<RunningEngine> RunningEngine::start(const Launch& launch, std::chrono::milliseconds limit,
                                                  const std::stop_token& stop) {
   if (auto free = check_port(launch); !free) return diag::fail(std::move(free).error());
   if (auto written = write_files(launch); !written) return diag::fail(std::move(written).error());
@@ -139,20 +140,21 @@ diag::Result<RunningEngine> RunningEngine::start(const Launch& launch, std::chro
   return engine;
 }
 
-diag::Result<base::Done> RunningEngine::wait_until_ready(const Launch& launch, std::chrono::seconds limit,
+diag::Result<base::Done> RunningEngine::wait_until_ready(const Launch& launch, std::chrono::milliseconds limit,
                                                          const std::stop_token& stop) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (std::chrono::steady_clock::now() < deadline) {
+  const base::Deadline deadline(limit);
+  while (!deadline.passed()) {
     if (const auto status = process_.wait(kPollInterval, stop)) return diag::fail(died(*status, log_));
     if (stop.stop_requested()) return diag::fail(rule::exec_interrupted, "interrupted while the engine was starting");
     base_url_ = url_of(launch);
     if (base_url_.empty()) continue;
-    const auto models = models_if_ready(base_url_, stop);
+    const auto models = models_if_ready({.base_url = base_url_, .until = deadline}, stop);
     if (models) return check_model(*models, base_url_, launch.served_model);
   }
-  return diag::fail(failure_told_by(log_, rule::engine_not_ready,
-                                    fmt::format("the engine was not ready after {} s", limit.count()),
-                                    fmt::format("read {}, or allow more time with --ready-timeout", log_.string())));
+  return diag::fail(failure_told_by(
+      log_, rule::engine_not_ready,
+      fmt::format("the engine was not ready after {:g} s", std::chrono::duration<double>(limit).count()),
+      fmt::format("read {}, or allow more time with --ready-timeout", log_.string())));
 }
 
 std::optional<diag::Diagnostic> RunningEngine::death(milliseconds patience) {

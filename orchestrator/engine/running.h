@@ -18,7 +18,7 @@ class RunningEngine {
  public:
   // Makes sure that the port is free, prepares the container if there is one, starts the command and waits until the
   // server answers and lists the model. All of it is stopped again on failure.
-  static diag::Result<RunningEngine> start(const Launch& launch, std::chrono::seconds limit,
+  static diag::Result<RunningEngine> start(const Launch& launch, std::chrono::milliseconds limit,
                                            const std::stop_token& stop);
 
   RunningEngine(RunningEngine&&) = default;
@@ -46,7 +46,7 @@ class RunningEngine {
 
  private:
   RunningEngine(exec::Process process, std::string mark, const Launch& launch, std::string image_digest);
-  diag::Result<base::Done> wait_until_ready(const Launch& launch, std::chrono::seconds limit,
+  diag::Result<base::Done> wait_until_ready(const Launch& launch, std::chrono::milliseconds limit,
                                             const std::stop_token& stop);
 
   std::optional<Container> container_;

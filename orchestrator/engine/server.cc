@@ -28,13 +28,13 @@ constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std
 diag::Result<http::Response> get(const ServerAddress& server, std::string_view path, const std::stop_token& stop) {
   return http::get({.url = server.base_url + std::string(path),
                     .credentials = http::credentials(server.access),
-                    .timeouts = kShort,
+                    .timeouts = within(kShort, server),
                     .ca_file = server.access.ca_file},
                    stop);
 }
 
 json object_at(const ServerAddress& server, std::string_view path, const std::stop_token& stop) {
-  if (path.empty()) return nullptr;
+  if (path.empty() || (server.until && server.until->passed())) return nullptr;
   const auto reply = get(server, path, stop);
   if (!reply || reply->head.status != 200 || base::json_nesting(reply->body) > base::kDeepestJson) return nullptr;
   auto document = json::parse(http::without_secret(reply->body, server.access.bearer_token), nullptr, false);
@@ -92,10 +92,17 @@ json or_null(std::string text) {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> models_if_ready(const std::string& base_url, const std::stop_token& stop) {
-  const auto health = get({base_url}, "/health", stop);
+http::Timeouts within(http::Timeouts limits, const ServerAddress& server) {
+  if (!server.until) return limits;
+  limits.connect = server.until->at_most(limits.connect);
+  limits.total = server.until->at_most(limits.total);
+  return limits;
+}
+
+std::optional<std::vector<std::string>> models_if_ready(const ServerAddress& server, const std::stop_token& stop) {
+  const auto health = get(server, "/health", stop);
   if (!health || health->head.status != 200) return std::nullopt;
-  const auto models = get({base_url}, "/v1/models", stop);
+  const auto models = get(server, "/v1/models", stop);
   if (!models || models->head.status != 200) return std::nullopt;
   return model_ids(models->body);
 }

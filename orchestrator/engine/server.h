@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/base/deadline.h"
 #include "orchestrator/diag/diagnostic.h"
 #include "orchestrator/engine/adapter.h"
 #include "orchestrator/http/request.h"
@@ -19,10 +20,15 @@ namespace sweep::engine {
 struct ServerAddress {
   std::string base_url;
   http::Access access = {};
+  // Whoever asks it about itself gives up then; absent: each question has its own limit.
+  std::optional<base::Deadline> until = {};
 };
 
+// The limits of a question, cut to what the server's deadline leaves.
+http::Timeouts within(http::Timeouts limits, const ServerAddress& server);
+
 // One GET of /health and /v1/models: absent if the server does not answer well yet, else the ids of the models.
-std::optional<std::vector<std::string>> models_if_ready(const std::string& base_url, const std::stop_token& stop);
+std::optional<std::vector<std::string>> models_if_ready(const ServerAddress& server, const std::stop_token& stop);
 
 // The same of a server that someone else runs, with the reason why not. A server without /health is taken by its
 // models.

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "orchestrator/base/deadline.h"
 #include "orchestrator/diag/rules/engine.h"
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/engine/container.h"
@@ -22,7 +23,10 @@ constexpr uint64_t kProbeSeed = 0x9E3779B97F4A7C15;
 
 json describe_server(const Line& line, const Server& server, const exec::CommandSpec* command) {
   const auto log = server.engine ? std::optional(line.folder.file(stage_file::kEngineLog)) : std::nullopt;
-  json document = engine::describe(line.framework, {server.base_url, line.options.access}, log, line.stop);
+  constexpr std::chrono::seconds kPatience{10};
+  json document = engine::describe(
+      line.framework, {.base_url = server.base_url, .access = line.options.access, .until = base::Deadline(kPatience)},
+      log, line.stop);
   document["name"] = line.framework.name;
   document["launcher"] = server.engine ? launcher_name(line.options.launcher) : "external";
   document["base_url"] = server.base_url;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -38,6 +39,14 @@ json load_options(const RunOptions& options) {
           {"api", loadgen::api_name(options.api)}};
 }
 
+http::Timeouts request_timeouts(std::chrono::milliseconds first_token) {
+  constexpr std::chrono::milliseconds kLeast{1};
+  constexpr int kTokensShare = 5;
+  return {.first_byte = std::max(first_token, kLeast),
+          .idle = std::max(first_token / kTokensShare, kLeast),
+          .total = std::max(first_token * 2, kLeast)};
+}
+
 diag::Result<loadgen::LoadSpec> load_spec(const Line& line, const std::string& base_url,
                                           const WeightsOutcome& weights) {
   loadgen::LoadSpec spec{.job = line.job.id,
@@ -52,9 +61,7 @@ diag::Result<loadgen::LoadSpec> load_spec(const Line& line, const std::string& b
                          .warmup_requests = line.job.warmup_requests,
                          .seed = line.options.seed,
                          .give_up_after = 1};  // one failed request already makes the run invalid
-  spec.timeouts.first_byte = line.options.request_timeout;
-  spec.timeouts.idle = line.options.request_timeout / 5;
-  spec.timeouts.total = line.options.request_timeout * 2;
+  spec.timeouts = request_timeouts(line.options.request_timeout);
   if (spec.api == loadgen::Api::kCompletions) {
     auto tokens = prompt_tokens(weights.model_folder);
     if (!tokens) return diag::fail(std::move(tokens).error());

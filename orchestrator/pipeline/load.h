@@ -1,6 +1,7 @@
 // The load of a run, from its options: which requests, sent how.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -19,6 +20,10 @@ std::string describe_load(const plan::Job& job, const RunOptions& options);
 
 // The options that decide what is sent when, for plan.json: {"mode", "request_rate", "arrivals", "api"}.
 nlohmann::json load_options(const RunOptions& options);
+
+// The limits of a measured request: until its first token as given, between two tokens a fifth of that, twice as much
+// in all. None is 0, which would be no limit.
+http::Timeouts request_timeouts(std::chrono::milliseconds first_token);
 
 // Asks the server, if that is needed for prompts of exact length.
 diag::Result<loadgen::LoadSpec> load_spec(const Line& line, const std::string& base_url, const WeightsOutcome& weights);

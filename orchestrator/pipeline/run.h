@@ -38,8 +38,8 @@ struct RunOptions {
   std::vector<std::filesystem::path> weights_reports = {};
   uint64_t seed = 1;  // of prompts and engine
   Launcher launcher = Launcher::kLocal;
-  std::chrono::seconds ready_timeout{600};    // engine start
-  std::chrono::seconds request_timeout{600};  // first token; between two tokens a fifth of it
+  std::chrono::milliseconds ready_timeout{600'000};    // engine start
+  std::chrono::milliseconds request_timeout{600'000};  // first token; see request_timeouts()
 };
 
 struct RunOutcome {

@@ -64,6 +64,9 @@ diag::Result<KernelsOutcome> prepare_kernels(const Line& line) {
   document.erase("schema_version");  // the stage file has its own
   document["gate"] = {
       {"verdict", "pass"}, {"cells", report->cells}, {"seed", line.options.seed}, {"report", "gate-report.json"}};
+  // Engines with kernels of their own are measured beside a gated build all the same; the result must not read as if it
+  // had served them.
+  document["used_by_engine"] = line.framework.uses_bundled_kernels;
   if (auto written = line.folder.write(stage_file::kKernels, document); !written)
     return diag::fail(std::move(written).error());
   return KernelsOutcome{std::move(*built), std::move(document)};

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "orchestrator/base/deadline.h"
 #include "orchestrator/diag/rules/exec.h"
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/diag/rules/run.h"
@@ -34,16 +35,21 @@ struct Readings {
   bool begun = false;
 };
 
-void begin(const Line& line, const Server& server, Readings& readings) {
-  readings.before =
-      engine::take_reading(line.framework, {server.base_url, line.options.access}, line.stop, line.diagnostics);
+// For all that is asked of the engine about itself when the load is over. One that has just failed a request may never
+// answer again.
+constexpr std::chrono::seconds kAfterLoad{30};
+constexpr std::chrono::seconds kAfterFailure{3};
+
+void begin(const Line& line, const engine::ServerAddress& address, Readings& readings) {
+  readings.before = engine::take_reading(line.framework, address, line.stop, line.diagnostics);
   readings.log_from = engine::log_size(line.folder.file(stage_file::kEngineLog));
   readings.begun = true;
 }
 
 // Engines count a request some time after its last token has left: the counters are read until they hold what was
 // received, for a moment.
-void read_at_end(const Line& line, const Server& server, const loadgen::Measurement& m, Readings& readings) {
+void read_at_end(const Line& line, const engine::ServerAddress& address, const loadgen::Measurement& m,
+                 Readings& readings) {
   constexpr std::chrono::milliseconds kBetween{100};
   constexpr int kMost = 10;
   engine::ServedTokens served;
@@ -52,10 +58,9 @@ void read_at_end(const Line& line, const Server& server, const loadgen::Measurem
     ++served.requests;
     served.tokens += s.completion_tokens.value_or(0);
   }
-  const engine::ServerAddress address{server.base_url, line.options.access};
   readings.after = engine::take_reading(line.framework, address, line.stop, line.diagnostics);
   for (int i = 0; i < kMost && !engine::is_complete(line.framework, readings.before, readings.after, served); ++i) {
-    if (line.stop.stop_requested()) return;
+    if (line.stop.stop_requested() || address.until->passed()) return;
     std::this_thread::sleep_for(kBetween);
     engine::read_again(line.framework, address, line.stop, readings.after);
   }
@@ -98,17 +103,19 @@ class Watch {
   std::optional<Stage> current_;
 };
 
+bool has_incomplete(const loadgen::Measurement& m) {
+  return m.not_sent != 0 || std::any_of(m.samples.begin(), m.samples.end(),
+                                        [](const sample::Sample& s) { return s.finish_reason.empty(); });
+}
+
 // Fails for what leaves nothing to judge: interruption, a dead engine, a request without a complete reply.
 std::optional<diag::Diagnostic> broken_off(const loadgen::Measurement& m, Server& server, const RunFolder& folder) {
   if (m.cancelled)
     return diag::make(rule::exec_interrupted, "interrupted during the measurement",
                       fmt::format("continue with --resume --out {}", folder.path().string()));
   constexpr std::chrono::seconds kPatience{2};
-  const bool incomplete =
-      m.not_sent != 0 ||
-      std::any_of(m.samples.begin(), m.samples.end(), [](const sample::Sample& s) { return s.finish_reason.empty(); });
   if (server.engine)
-    if (auto death = server.engine->death(incomplete ? kPatience : std::chrono::seconds(0))) return death;
+    if (auto death = server.engine->death(has_incomplete(m) ? kPatience : std::chrono::seconds(0))) return death;
   if (m.not_sent == 0) return std::nullopt;
   diag::Diagnostic diagnostic = diag::make(
       rule::run_broken_off, fmt::format("the measurement was broken off with {} requests not sent", m.not_sent),
@@ -152,18 +159,31 @@ json measurement_json(const Line& line, const Server& server, const sample::Wind
   return document;
 }
 
+// What the bundled engine says of its steps once the load is over joins what it said of itself at launch.
+diag::Result<diag::Done> note_steps(const Line& line, const engine::ServerAddress& address, Server& server) {
+  json& info = server.document["server_info"];
+  if (!info.is_object() || !info.contains("steps")) return diag::Done{};
+  const json now = engine::describe(line.framework, address, std::nullopt, line.stop)["server_info"];
+  if (!now.is_object() || !now.contains("steps")) return diag::Done{};
+  info["steps"] = now["steps"];
+  return line.folder.write(stage_file::kEngine, server.document);
+}
+
 diag::Result<json> put_load(const Line& line, Server& server, const loadgen::LoadSpec& spec) {
   auto writer = sample::SampleWriter::create(line.folder.file(stage_file::kRequestsPartial));
   if (!writer) return diag::fail(std::move(writer).error());
   Watch watch(line.progress);
   Readings readings;
-  if (line.job.warmup_requests == 0) begin(line, server, readings);
+  engine::ServerAddress address{server.base_url, line.options.access};
+  if (line.job.warmup_requests == 0) begin(line, address, readings);
   auto measured = run_load(
       line, spec, [&](const sample::Sample& s) { return writer->write(s); },
       [&](const loadgen::Progress& now) {
         watch.on(now);
         const bool warm = now.phase == sample::Phase::kWarmUp && now.finished == now.total && now.in_flight == 0;
-        if (warm && !readings.begun) begin(line, server, readings);
+        if (!warm || readings.begun) return;
+        if (now.failed > 0) address.until = base::Deadline(kAfterFailure);
+        begin(line, address, readings);
       });
   if (!measured) return diag::fail(std::move(measured).error());
   if (auto reason = broken_off(*measured, server, line.folder)) {
@@ -171,7 +191,8 @@ diag::Result<json> put_load(const Line& line, Server& server, const loadgen::Loa
     return diag::fail(std::move(*reason));
   }
   readings.log_to = engine::log_size(line.folder.file(stage_file::kEngineLog));
-  read_at_end(line, server, *measured, readings);
+  address.until = base::Deadline(has_incomplete(*measured) ? kAfterFailure : kAfterLoad);
+  read_at_end(line, address, *measured, readings);
   if (auto reason = ended_early(readings, server)) {
     watch.fail(reason->message);
     return diag::fail(std::move(*reason));
@@ -181,6 +202,7 @@ diag::Result<json> put_load(const Line& line, Server& server, const loadgen::Loa
                            measured->window ? measured->window->seconds() : 0.0));
   if (auto synced = writer->sync(); !synced) return diag::fail(std::move(synced).error());
   if (auto kept = keep(line.folder, readings); !kept) return diag::fail(std::move(kept).error());
+  if (auto noted = note_steps(line, address, server); !noted) return diag::fail(std::move(noted).error());
   SWEEPCTL_CHECK(measured->window.has_value());
   return measurement_json(line, server, *measured->window, readings);
 }
@@ -193,17 +215,6 @@ diag::Result<json> probe_and_load(const Line& line, Server& server, const Weight
   auto measurement = put_load(line, server, *spec);
   if (measurement) (*measurement)["load"] = load_document(line.options, *spec);
   return measurement;
-}
-
-// What the bundled engine says of its steps once the load is over joins what it said of itself at launch.
-diag::Result<diag::Done> note_steps(const Line& line, Server& server) {
-  json& info = server.document["server_info"];
-  if (!info.is_object() || !info.contains("steps")) return diag::Done{};
-  const engine::ServerAddress address{server.base_url, line.options.access};
-  const json now = engine::describe(line.framework, address, std::nullopt, line.stop)["server_info"];
-  if (!now.is_object() || !now.contains("steps")) return diag::Done{};
-  info["steps"] = now["steps"];
-  return line.folder.write(stage_file::kEngine, server.document);
 }
 
 diag::Result<Measured> from_folder(const Line& line, json measurement) {
@@ -240,9 +251,6 @@ diag::Result<Measured> measure(const Line& line, const WeightsOutcome& weights, 
 
   if (server->engine) power.start(server->engine->first_process());
   auto measurement = probe_and_load(line, *server, weights);
-  // A server that has just failed is asked nothing more: it may not answer.
-  if (measurement)
-    if (auto noted = note_steps(line, *server); !noted) return diag::fail(std::move(noted).error());
   auto telemetry = power.finish(line.folder.path());
   if (server->engine) server->engine->stop();
   if (!measurement) return diag::fail(std::move(measurement).error());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace sweep::report {
 
@@ -65,6 +66,20 @@ std::vector<LatencyRow> latency_rows(const nlohmann::json& result) {
   return rows;
 }
 
+namespace {
+
+// Of the GPU with the fewest, where they are so few that the energy between them is an estimate.
+std::optional<int64_t> few_power_samples(const nlohmann::json& result) {
+  constexpr int64_t kEnough = 10;
+  std::optional<int64_t> least;
+  for (const nlohmann::json& gpu : at(result, "power/gpus"))
+    if (gpu.is_object() && gpu.contains("samples") && gpu["samples"].is_number_integer())
+      least = std::min(least.value_or(kEnough), gpu["samples"].get<int64_t>());
+  return least && *least < kEnough ? least : std::nullopt;
+}
+
+}  // namespace
+
 std::string power_text(const nlohmann::json& result) {
   if (!flag_at(result, "power/measured")) return fmt::format("not measured: {}", text_at(result, "power/reason"));
   if (!number_at(result, "power/total_energy_j")) return "measured, and not valid";
@@ -72,11 +87,17 @@ std::string power_text(const nlohmann::json& result) {
       fmt::format("{} J, {} W in total, {} J per output token", figure(number_at(result, "power/total_energy_j"), 1),
                   figure(number_at(result, "power/avg_total_power_w"), 1),
                   figure(number_at(result, "power/joules_per_output_token"), 6));
+  if (const auto few = few_power_samples(result)) text += fmt::format("; from {} samples", *few);
   const nlohmann::json& throttling = at(result, "power/throttling");
   if (throttling.is_string() && !throttling.get<std::string>().empty()) text += "; " + throttling.get<std::string>();
   if (flag_at(result, "power/clock_decays"))
     text += fmt::format("; the SM clock fell steadily by {} %", figure(number_at(result, "power/drop_pct"), 1));
   return text;
+}
+
+std::string_view kernels_note(const nlohmann::json& result) {
+  const nlohmann::json& used = at(result, "kernels/used_by_engine");
+  return used.is_boolean() && !used.get<bool>() ? ", not the engine's own" : "";
 }
 
 std::string step_text(const nlohmann::json& result) {

@@ -40,6 +40,9 @@ std::string power_text(const nlohmann::json& result);
 // "386.3 us on the device for 4 layers, 7.9 % of it attention"; empty where the engine does not say.
 std::string step_text(const nlohmann::json& result);
 
+// What is to be said behind the kernel build: ", not the engine's own", or nothing.
+std::string_view kernels_note(const nlohmann::json& result);
+
 // Files, bytes and how they were verified: "8 files, 7893654 bytes, verified", those of the cache included and said.
 std::string weights_text(const nlohmann::json& result);
 

@@ -109,8 +109,14 @@ std::vector<std::string> scope_statements(const plan::Job& job, const Load& load
         fmt::format("The acceptance length {} was forced: the figures say how fast the engine would be at that "
                     "acceptance, not that the drafts reach it.",
                     *job.acceptance.length));
+  const std::string build =
+      fmt::format("{}-{}", kernels.value("arch", "unknown"), kernels.value("content_id", "unknown"));
   scope.push_back(
-      fmt::format("Kernel build {}-{}.", kernels.value("arch", "unknown"), kernels.value("content_id", "unknown")));
+      kernels.value("used_by_engine", true)
+          ? fmt::format("Kernel build {}.", build)
+          : fmt::format("Kernel build {} was gated on this host; the engine's attention ran through kernels "
+                        "of its own, which were not.",
+                        build));
   return scope;
 }
 

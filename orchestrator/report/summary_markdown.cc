@@ -93,9 +93,9 @@ std::string facts(const json& r) {
   if (const std::string step = step_text(r); !step.empty())
     out += fmt::format("| Verification step | {} |\n", escaped(step));
   out += fmt::format("| Weights | {} |\n", escaped(weights_text(r)));
-  out += fmt::format("| Kernels | {}-{}, SHA-256 `{}`, gate {} ({} cells) |\n", cell(r, "kernels/arch"),
+  out += fmt::format("| Kernels | {}-{}, SHA-256 `{}`, gate {} ({} cells){} |\n", cell(r, "kernels/arch"),
                      cell(r, "kernels/content_id"), cell(r, "kernels/library_sha256"), cell(r, "kernels/gate/verdict"),
-                     cell(r, "kernels/gate/cells"));
+                     cell(r, "kernels/gate/cells"), kernels_note(r));
   out += fmt::format("| Power | {} |\n", escaped(power_text(r)));
   return out + "\n";
 }

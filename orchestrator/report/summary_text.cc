@@ -81,9 +81,9 @@ std::string summary_text(const json& r, bool colour) {
   if (const std::string step = step_text(r); !step.empty()) out += fmt::format("  verification step      {}\n", step);
   if (flag_at(r, "power/measured")) out += fmt::format("  power                  {}\n", power_text(r));
   out += fmt::format("  weights                {}\n", weights_text(r));
-  out += fmt::format("  kernels                {}-{}, gate {} ({} cells)\n\n", text_at(r, "kernels/arch"),
+  out += fmt::format("  kernels                {}-{}, gate {} ({} cells){}\n\n", text_at(r, "kernels/arch"),
                      text_at(r, "kernels/content_id"), text_at(r, "kernels/gate/verdict"),
-                     text_at(r, "kernels/gate/cells"));
+                     text_at(r, "kernels/gate/cells"), kernels_note(r));
   out += latency_table(r, c);
   out += "\nScope\n";
   for (const json& statement : at(r, "scope"))

@@ -267,7 +267,7 @@ const ObjectShape& gate_shape() {
 const ObjectShape& kernels_shape() {
   static const ObjectShape shape{
       "the kernels of a result",
-      "The library that was built, gated and loaded.",
+      "The library that was built and gated, and that the bundled engine loaded.",
       {unbound("arch", text(), "cpu, sm_90a, sm_100a, sm_103a"),
        unbound("content_id", text(), "name of the build, from its sources and compiler"),
        unbound("library", text(), "the library"), unbound("library_sha256", text(&kSha256Form), "its digest"),
@@ -277,7 +277,8 @@ const ObjectShape& kernels_shape() {
        unbound("compiler", text(), "what compiled it"),
        unbound("device_compiler", text().or_null(), "what compiled its GPU code; null for cpu"),
        unbound("hardware", text(), "what of the architecture this version of the kernels has been run on"),
-       unbound("gate", object(gate_shape()), "how it was gated")},
+       unbound("gate", object(gate_shape()), "how it was gated"),
+       unbound("used_by_engine", boolean(), "false: the engine's attention runs through kernels of its own")},
       {},
       true};
   return shape;

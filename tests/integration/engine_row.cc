@@ -152,12 +152,14 @@ RowResult EngineRows::run(const Row& row) {
                             .stop = {}};
   const pipeline::WeightsOutcome weights{.model_folder = folder() / "model",
                                          .document = {{"verified", true}, {"revision", job.revision}}};
-  const pipeline::KernelsOutcome kernels{
-      .build = {}, .document = {{"library_sha256", "aa"}, {"gate", {{"verdict", "pass"}, {"cells", 1}}}}};
   const auto outcome = [&]() -> diag::Result<json> {
-    const auto measured = pipeline::measure(line, weights, kernels);
+    diag::Result<pipeline::KernelsOutcome> kernels = pipeline::KernelsOutcome{
+        .build = {}, .document = {{"library_sha256", "aa"}, {"gate", {{"verdict", "pass"}, {"cells", 1}}}}};
+    if (row.builds_kernels) kernels = pipeline::prepare_kernels(line);
+    if (!kernels) return diag::fail(kernels.error());
+    const auto measured = pipeline::measure(line, weights, *kernels);
     if (!measured) return diag::fail(measured.error());
-    return pipeline::judge_and_bundle(line, weights, kernels, *measured);
+    return pipeline::judge_and_bundle(line, weights, *kernels, *measured);
   }();
   RowResult found;
   found.left = left_of_row(name);
@@ -165,6 +167,7 @@ RowResult EngineRows::run(const Row& row) {
     found.code = static_cast<int>(cli::exit_code_of(outcome.error()));
     found.rule = diag::rule_info(outcome.error().rule).slug;
     found.message = outcome.error().message;
+    for (const auto& note : outcome.error().notes) found.notes += note.message + "\n";
     CHECK_FALSE(fs::exists(last_run_ / pipeline::stage_file::kResult));
     return found;
   }

@@ -20,6 +20,7 @@ struct RowResult {
   int code = 0;         // as `sweepctl run` would exit
   std::string rule;     // of the error, where there is no result
   std::string message;  // likewise
+  std::string notes;    // likewise, one a line
   nlohmann::json result;
   std::set<std::string> failed;  // rules of the failed conditions
   std::string reasons;           // their texts, one a line
@@ -40,6 +41,7 @@ class EngineRows {
     Mishap mishap = Mishap::kNone;
     std::function<void(plan::Job&, pipeline::RunOptions&, pipeline::Locations&)> change = {};
     std::function<void(pipeline::Stage)> on_stage = {};  // called as each stage begins
+    bool builds_kernels = false;  // builds and gates them as a run does; else they are said to have passed
   };
   RowResult run(const Row& row);
 

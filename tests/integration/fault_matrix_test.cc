@@ -112,6 +112,26 @@ TEST_CASE("fault matrix: what is read back is what the engine did, whatever its 
   CHECK(fs::exists(rows().last_run() / "SHA256SUMS"));
 }
 
+TEST_CASE("fault matrix: an engine with kernels of its own is measured beside a build that was gated in the same run") {
+  const auto at_source = [](plan::Job&, pipeline::RunOptions&, pipeline::Locations& locations) {
+    locations.root = SWEEPCTL_SOURCE_DIR;
+    locations.cache = SWEEPCTL_TEST_CACHE;
+  };
+  const RowResult found = rows().run({.framework = "sglang", .change = at_source, .builds_kernels = true});
+  INFO(found.found());
+  REQUIRE(found.code == 0);
+  const json& kernels = found.result["kernels"];
+  CHECK(kernels["arch"] == "cpu");
+  CHECK(kernels["library_sha256"].get<std::string>().size() == 64);
+  CHECK(kernels["gate"]["verdict"] == "pass");
+  CHECK(kernels["gate"]["cells"] > 100);
+  CHECK(kernels["used_by_engine"] == false);
+  CHECK(fs::exists(rows().last_run() / "gate-report.json"));
+  for (const json& condition : found.result["conditions"])
+    if (condition["rule"] == "judge/kernels")
+      CHECK(contains(condition["text"].get<std::string>(), "gated; this engine uses its own"));
+}
+
 TEST_CASE("fault matrix: an engine that does not come up is given up on, with what its log says") {
   struct Case {
     Mishap mishap;
@@ -129,14 +149,38 @@ TEST_CASE("fault matrix: an engine that does not come up is given up on, with wh
   check_row({c.mishap, kNoResult, c.rule, c.text}, found);
 }
 
+namespace {
+
+// A fifth of it between two tokens: 800 ms.
+void wait_four_seconds(plan::Job&, pipeline::RunOptions& options, pipeline::Locations&) {
+  options.request_timeout = std::chrono::seconds(4);
+}
+
+}  // namespace
+
 TEST_CASE("fault matrix: an engine that hangs inside a request is given up on") {
-  const RowResult found = rows().run({.framework = "vllm",
-                                      .mishap = Mishap::kHangMidRun,
-                                      .change = [](plan::Job&, pipeline::RunOptions& options, pipeline::Locations&) {
-                                        options.request_timeout =
-                                            std::chrono::seconds(5);  // a fifth of it between tokens
-                                      }});
+  const RowResult found = rows().run({.framework = "vllm", .mishap = Mishap::kHangMidRun, .change = wait_four_seconds});
   check_row({Mishap::kHangMidRun, kNoResult, "run/broken-off", "broken off with 2 requests not sent"}, found);
+  CHECK(contains(found.notes, "nothing received for 800 ms"));
+}
+
+TEST_CASE("fault matrix: an engine that hangs for good is not waited for once more at each of its endpoints") {
+  const std::string framework = GENERATE(as<std::string>(), "sglang", "trtllm");
+  const Mishap mishap = GENERATE(Mishap::kHangInWarmUp, Mishap::kHangAtEnd);
+  INFO(framework << " " << mishap_name(mishap));
+  const auto began = std::chrono::steady_clock::now();
+  const RowResult found = rows().run({.framework = framework, .mishap = mishap, .change = wait_four_seconds});
+  const auto took = std::chrono::steady_clock::now() - began;
+  if (mishap == Mishap::kHangInWarmUp) {
+    check_row({mishap, kNoResult, "run/broken-off", "broken off with 4 requests not sent"}, found);
+    CHECK(contains(found.notes, "warm-up request 0: "));
+    CHECK(contains(found.notes, "nothing received for 800 ms"));
+  } else {
+    check_row({mishap, kInvalid, "judge/requests", "nothing received for 800 ms"}, found);
+    CHECK(found.failed.contains("judge/counters"));
+  }
+  // Its endpoints have 20 s each while it is well; 3 s for all of them are left to one that failed a request.
+  CHECK(took < std::chrono::seconds(20));
 }
 
 TEST_CASE("fault matrix: an engine that does not end when asked to is ended all the same") {

@@ -1,4 +1,7 @@
 // The README shows real output: what it prints about the broken entry is what validate prints.
+#include <regex>
+#include <sstream>
+
 #include "orchestrator/base/file.h"
 #include "tests/integration/small_checkout.h"
 #include "tests/support/catch.h"
@@ -50,6 +53,42 @@ TEST_CASE("readme: the damaged model gives exactly the diagnostics that are show
   shown.replace(shown.find(place + "DIR"), place.size() + 3, place + fs::canonical(model).string());
   INFO(ran.output);
   CHECK(contains(ran.output, shown));
+}
+
+namespace {
+
+// A summary without what differs from run to run and from size to size: numbers, names of builds, and the rest of the
+// latency table, where few samples have no percentiles.
+std::string without_figures(const std::string& summary) {
+  const std::string text = std::regex_replace(summary, std::regex("cpu-[0-9a-f]{16}"), "cpu-#");
+  const std::regex figure("[0-9]+(\\.[0-9]+)?");
+  const std::regex row("^  (TTFT|TPOT|ITL|inter-chunk|E2E).*");
+  std::istringstream lines(text);
+  std::string form;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch label;
+    form += std::regex_match(line, label, row) ? label.str(1) : std::regex_replace(line, figure, "#");
+    form += '\n';
+  }
+  return std::regex_replace(form, std::regex(" +"), " ");
+}
+
+}  // namespace
+
+TEST_CASE("readme: the run that is shown says what a run says") {
+  const SmallCheckout checkout;
+  const Ran ran = checkout.run();
+  REQUIRE(ran.code == 0);
+  const std::string printed = checkout.sweepctl({"summary", checkout.out().string()}).output;
+  const std::string text = readme();
+  const size_t begin = text.find("embedded-dspark-8k256  VALID\n");
+  REQUIRE(begin != std::string::npos);
+  std::string shown = without_figures(text.substr(begin, text.find("```\n", begin) - begin));
+  // What was hashed before on this machine is said to be.
+  const std::string known = " (unchanged since they were hashed)";
+  std::string real = without_figures(printed.substr(printed.find("embedded-dspark-8k256  VALID\n")));
+  if (const size_t at = real.find(known); at != std::string::npos) real.erase(at, known.size());
+  CHECK(contains(real, shown));
 }
 
 TEST_CASE("readme: every sub-command that is named exists and has help") {

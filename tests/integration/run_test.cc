@@ -46,6 +46,7 @@ TEST_CASE("run: one command verifies, builds, gates, serves, measures, judges an
   CHECK(std::abs(result["acceptance"]["realised"].get<double>() - 5.7) <=
         result["acceptance"]["tolerance"].get<double>());
   CHECK(result["kernels"]["library_sha256"] == result["engine"]["server_info"]["kernels"]["sha256"]);
+  CHECK(result["kernels"]["used_by_engine"] == true);
   CHECK(result["weights"]["verified"] == true);
   CHECK(result["power"]["measured"] == false);
   CHECK(result["latency_ms"]["ttft"]["count"] == kSmallRequests);
@@ -238,7 +239,7 @@ TEST_CASE("run: a server that breaks off leaves no result, and says how") {
                           Case{Fault::kDieMidway, "[run/broken-off]"});
   const FaultEngine server({.fault = c.fault, .model = "sweepctl/embedded-mla-8h"});
   const SmallCheckout checkout;
-  const Ran ran = checkout.run({"--engine-url", server.url(), "--request-timeout", "2"});
+  const Ran ran = checkout.run({"--engine-url", server.url(), "--request-timeout", "1.5"});
   INFO(ran.output);
   CHECK(ran.code == 3);
   CHECK(contains(ran.output, c.text));

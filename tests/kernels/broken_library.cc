@@ -1,10 +1,14 @@
-// The kernel library with one fault, named by the environment variable FLASHMLA_BROKEN.
+// The kernel library with one fault, named by the environment variable FLASHMLA_BROKEN. "refuses-valid" can be told
+// from which sparse call on a context it begins (FLASHMLA_BROKEN_AFTER calls are good) and on which device it strikes
+// (FLASHMLA_BROKEN_DEVICE). FLASHMLA_BROKEN_LIBRARY names the library that is to break.
 #include <dlfcn.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 #include "flashmla/flashmla.h"
@@ -13,7 +17,8 @@ namespace {
 
 template <typename Function>
 Function real(const char* name) {
-  static void* const library = dlopen(FLASHMLA_REAL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  static const char* const named = std::getenv("FLASHMLA_BROKEN_LIBRARY");
+  static void* const library = dlopen(named != nullptr ? named : FLASHMLA_REAL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) std::abort();
   void* symbol = dlsym(library, name);
   if (symbol == nullptr) std::abort();
@@ -23,6 +28,25 @@ Function real(const char* name) {
 bool fault_is(std::string_view name) {
   const char* fault = std::getenv("FLASHMLA_BROKEN");
   return fault != nullptr && name == fault;
+}
+
+struct Calls {
+  int device = 0;
+  int64_t sparse = 0;
+};
+std::mutex calls_mutex;
+std::map<const flashmla_context*, Calls>& calls_of_contexts() {
+  static std::map<const flashmla_context*, Calls> all;
+  return all;
+}
+
+bool strikes(const flashmla_context* context) {
+  const std::lock_guard lock(calls_mutex);
+  Calls& calls = calls_of_contexts()[context];
+  const char* after = std::getenv("FLASHMLA_BROKEN_AFTER");
+  const char* device = std::getenv("FLASHMLA_BROKEN_DEVICE");
+  return ++calls.sparse > (after != nullptr ? std::atoll(after) : 0) &&
+         (device == nullptr || std::atoi(device) == calls.device);
 }
 
 // The fault strikes calls of more than one head only, in their last head.
@@ -53,7 +77,10 @@ const flashmla_build* flashmla_build_info() {
 }
 
 flashmla_status flashmla_context_create(const flashmla_options* options, flashmla_context** context) {
-  return real<decltype(&flashmla_context_create)>("flashmla_context_create")(options, context);
+  const auto status = real<decltype(&flashmla_context_create)>("flashmla_context_create")(options, context);
+  const std::lock_guard lock(calls_mutex);
+  if (status == FLASHMLA_OK) calls_of_contexts()[*context] = {options != nullptr ? options->device : 0, 0};
+  return status;
 }
 
 void flashmla_context_destroy(flashmla_context* context) {
@@ -67,7 +94,7 @@ flashmla_status flashmla_sparse_decode_workspace(flashmla_context* context, cons
 
 flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla_sparse_decode_params* params) {
   const flashmla_status status = real<decltype(&flashmla_sparse_decode)>("flashmla_sparse_decode")(context, params);
-  if (fault_is("refuses-valid") && status == FLASHMLA_OK) return FLASHMLA_UNSUPPORTED;
+  if (fault_is("refuses-valid") && status == FLASHMLA_OK && strikes(context)) return FLASHMLA_UNSUPPORTED;
   if (fault_is("accepts-any-index") && status == FLASHMLA_INVALID_ARGUMENT) return FLASHMLA_OK;
   if (fault_is("accepts-invalid") && status == FLASHMLA_WORKSPACE_TOO_SMALL) return FLASHMLA_OK;
   if (fault_is("writes-when-refusing") && status == FLASHMLA_INVALID_ARGUMENT && params != nullptr &&

@@ -16,8 +16,9 @@ constexpr uint32_t bit(int32_t splits) {
 
 constexpr uint32_t kAnySplits = 0x1fffe;
 
-constexpr BlockTime kQuickStart = {5.2, 0.036, 0.049};
-constexpr BlockTime kQuickTokens = {15, 0.025, 0.025};
+constexpr BlockTime kQuickStart = {
+    .start = 5.2, .per_token = 0.036, .per_token_shared = 0.049, .merge = 2.2, .per_split = 0.12};
+constexpr BlockTime kQuickTokens = {.start = 15, .per_token = 0.025, .merge = 2.2, .per_split = 0.12};
 
 Kernel kernel(int32_t heads, const BlockTime& time, uint32_t splits) {
   Kernel made{};
@@ -106,10 +107,14 @@ TEST_CASE("plan: no block is without tokens, and parts are worth a second kernel
   });
 }
 
-TEST_CASE("plan: blocks have the least heads that are enough, or the most there are") {
+TEST_CASE("plan: blocks have the least heads that are enough, or of more than 16 heads 16 as well") {
   for_each_plan([](const Plan& plan, const Occupancy&, const Work& work) {
     REQUIRE(plan.grid.rows == work.rows);
-    REQUIRE(plan.kernel->heads == (work.heads <= 8 ? 8 : work.heads <= 16 ? 16 : 64));
+    if (work.heads > 16) {
+      REQUIRE((plan.kernel->heads == 64 || plan.kernel->heads == 16));
+    } else {
+      REQUIRE(plan.kernel->heads == (work.heads <= 8 ? 8 : 16));
+    }
     REQUIRE(plan.grid.head_blocks == (work.heads + plan.kernel->heads - 1) / plan.kernel->heads);
   });
 }
@@ -121,18 +126,43 @@ TEST_CASE("plan: of kernels with the same heads, few tokens go to one and many t
   CHECK(make_plan(kernels, occupancies, {132, 16, 8192}, 16).kernel == &kernels[2]);
 }
 
-TEST_CASE("plan: 64 heads go to two blocks of 32 where rows are few, and to one where there are many") {
-  constexpr BlockTime kSlowStart = {22, 0.052, 0.052};
-  const Kernels kernels = {kernel(16, kQuickStart, kAnySplits), kernel(32, kQuickStart, kAnySplits),
-                           kernel(64, kSlowStart, kAnySplits)};
+TEST_CASE("plan: 64 heads go to several smaller blocks where rows are few, and to one where there are many") {
+  constexpr BlockTime kSlowStart = {.start = 22, .per_token = 0.052, .merge = 2.2, .per_split = 0.12};
+  const Kernels kernels = {kernel(8, kQuickStart, kAnySplits), kernel(16, kSlowStart, kAnySplits),
+                           kernel(32, kQuickStart, kAnySplits), kernel(64, kSlowStart, kAnySplits)};
   const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
   const Plan few = make_plan(kernels, occupancies, {1, 64, 640}, 64);
-  CHECK(few.kernel == &kernels[1]);
+  CHECK(few.kernel == &kernels[2]);
   CHECK(few.grid.head_blocks == 2);
+  const Kernels quick = {kernel(8, kQuickStart, kAnySplits), kernel(16, kQuickStart, kAnySplits),
+                         kernel(64, kSlowStart, kAnySplits)};
+  const Plan fewer = make_plan(quick, {occupancies.begin(), occupancies.begin() + 3}, {1, 64, 640}, 64);
+  CHECK(fewer.kernel == &quick[1]);
+  CHECK(fewer.grid.head_blocks == 4);
   const Plan many = make_plan(kernels, occupancies, {132, 64, 2048}, 64);
-  CHECK(many.kernel == &kernels[2]);
+  CHECK(many.kernel == &kernels[3]);
   CHECK(many.grid.head_blocks == 1);
-  CHECK(make_plan(kernels, occupancies, {1, 32, 640}, 64).kernel == &kernels[1]);
+  CHECK(make_plan(kernels, occupancies, {1, 32, 640}, 64).kernel == &kernels[2]);
+}
+
+TEST_CASE("plan: a kernel for few tokens gets no more than it has room for, and any of those that suit") {
+  constexpr BlockTime kLittle = {.start = 1, .per_token = 0.01, .merge = 0.5, .per_split = 0.01};
+  Kernels kernels = {kernel(8, kQuickStart, kAnySplits), kernel(8, kLittle, kAnySplits),
+                     kernel(64, kQuickTokens, kAnySplits)};
+  kernels[1].most_tokens = 64;
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  for (const int64_t tokens : {0, 1, 64, 640, 1024}) {
+    CAPTURE(tokens);
+    const Plan few = make_plan(kernels, occupancies, {1, 8, tokens}, 8);
+    CHECK(few.kernel == &kernels[1]);
+    CHECK(tokens <= int64_t{64} * few.grid.splits);
+    // Blocks of 8 heads each are better than one that starts slowly.
+    const Plan many_heads = make_plan(kernels, occupancies, {1, 64, tokens}, 64);
+    CHECK(many_heads.kernel == &kernels[1]);
+    CHECK(many_heads.grid.head_blocks == 8);
+  }
+  CHECK(make_plan(kernels, occupancies, {1, 8, 1025}, 8).kernel == &kernels[0]);
+  CHECK(make_plan(kernels, occupancies, {1, 64, 1025}, 64).kernel == &kernels[2]);
 }
 
 TEST_CASE("plan: there is a workspace if and only if clusters share a row") {
@@ -186,6 +216,30 @@ TEST_CASE("plan: one long row is spread over the device, rows that fill the devi
   const Grid full = make_plan(kernels, occupancies, {13200, 8, 128}, 8).grid;
   CHECK(full.splits == 1);
   CHECK(full.parts == 1);
+}
+
+TEST_CASE("plan: blocks that take rows in turn are no more than run at the same time") {
+  Kernels kernels = {kernel(8, kQuickTokens, kAnySplits)};
+  kernels[0].takes_turns = true;
+  kernels[0].time.again = 1;
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  CHECK(make_plan(kernels, occupancies, {100, 8, 640}, 8).grid.clusters == 100);
+  CHECK(make_plan(kernels, occupancies, {1024, 8, 640}, 8).grid.clusters == 132);
+  // Two blocks share a row's heads.
+  CHECK(make_plan(kernels, occupancies, {1024, 16, 640}, 16).grid.clusters == 66);
+  // Rows that several blocks share are launched each.
+  const Plan split = make_plan(kernels, occupancies, {4, 8, 8192}, 8);
+  CHECK(split.grid.splits * split.grid.parts > 1);
+  CHECK(split.grid.clusters == 4 * split.grid.parts);
+}
+
+TEST_CASE("plan: where further rows cost little, blocks that take turns are preferred for many rows") {
+  Kernels kernels = {kernel(8, kQuickStart, kAnySplits), kernel(8, kQuickTokens, kAnySplits)};
+  kernels[0].time.per_token_shared = 0;
+  kernels[1].takes_turns = true;
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  CHECK(make_plan(kernels, occupancies, {132, 8, 640}, 8).kernel == &kernels[0]);
+  CHECK(make_plan(kernels, occupancies, {1320, 8, 640}, 8).kernel == &kernels[1]);
 }
 
 }  // namespace

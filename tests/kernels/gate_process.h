@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/catch.h"
@@ -51,7 +53,8 @@ struct Outcome {
   std::string report;  // empty if there is none
 };
 
-// Runs the gate as its own process; `environment` is added to ours.
+// Runs the gate as its own process; `environment` is added to ours, and takes the place of variables of the same name:
+// of two, the dynamic loader would take the last.
 inline Outcome run_gate(std::vector<std::string> arguments, const std::vector<std::string>& environment = {}) {
   const Folder folder;
   for (std::string& argument : arguments) {
@@ -63,7 +66,14 @@ inline Outcome run_gate(std::vector<std::string> arguments, const std::vector<st
   argv.push_back(nullptr);
   std::vector<std::string> variables = environment;
   for (std::string& variable : variables) envp.push_back(variable.data());
-  for (char** variable = environ; *variable != nullptr; ++variable) envp.push_back(*variable);
+  const auto is_replaced = [&](std::string_view ours) {
+    const auto same_name = [&](const std::string& other) {
+      return ours.substr(0, ours.find('=')) == std::string_view(other).substr(0, other.find('='));
+    };
+    return std::any_of(environment.begin(), environment.end(), same_name);
+  };
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!is_replaced(*variable)) envp.push_back(*variable);
   envp.push_back(nullptr);
 
   const std::string errors = folder.file("errors");

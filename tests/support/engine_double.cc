@@ -27,14 +27,35 @@ constexpr int64_t kFirstTokenId = 1000;
 constexpr double kAsked = 5.7;
 constexpr double kOff = 4.2;
 
-constexpr auto kNames =
-    std::to_array<std::string_view>({"none",         "die-before-ready",  "memory-before-ready", "memory-and-hang",
-                                     "port-in-log",  "device-error",      "hang-before-ready",   "wrong-model",
-                                     "probe-error",  "die-mid-run",       "killed-mid-run",      "memory-mid-run",
-                                     "hang-mid-run", "die-after",         "error-logged",        "short",
-                                     "long",         "prompt-short",      "acceptance-off",      "dead-draft",
-                                     "cached",       "compile-in-window", "compile-in-warm-up",  "restarted",
-                                     "no-counters",  "other-client",      "ignores-term"});
+constexpr auto kNames = std::to_array<std::string_view>({"none",
+                                                         "die-before-ready",
+                                                         "memory-before-ready",
+                                                         "memory-and-hang",
+                                                         "port-in-log",
+                                                         "device-error",
+                                                         "hang-before-ready",
+                                                         "wrong-model",
+                                                         "probe-error",
+                                                         "die-mid-run",
+                                                         "killed-mid-run",
+                                                         "memory-mid-run",
+                                                         "hang-mid-run",
+                                                         "hang-in-warm-up",
+                                                         "hang-at-end",
+                                                         "die-after",
+                                                         "error-logged",
+                                                         "short",
+                                                         "long",
+                                                         "prompt-short",
+                                                         "acceptance-off",
+                                                         "dead-draft",
+                                                         "cached",
+                                                         "compile-in-window",
+                                                         "compile-in-warm-up",
+                                                         "restarted",
+                                                         "no-counters",
+                                                         "other-client",
+                                                         "ignores-term"});
 
 [[noreturn]] void end(int code) {
   ::_exit(code);
@@ -137,6 +158,7 @@ bool EngineDouble::answer_about_itself(const std::string& target, Reply& reply) 
 }
 
 void EngineDouble::answer(const HttpRequest& request, Reply& reply) {
+  if (hangs_) return reply.hang();
   if (answer_about_itself(request.target, reply)) return;
   const json body = json::parse(request.body, nullptr, false);
   const bool is_chat = request.target == "/v1/chat/completions";
@@ -210,6 +232,13 @@ int64_t EngineDouble::commit(int64_t step) {
 
 // True if the request was dealt with by failing, in its middle.
 bool EngineDouble::fail_in(const Request& request, Reply& reply) {
+  constexpr int64_t kBehindProbe = 2;
+  if ((options_.mishap == Mishap::kHangInWarmUp && request.number == kBehindProbe) ||
+      (options_.mishap == Mishap::kHangAtEnd && request.number == options_.last_measured)) {
+    hangs_ = true;
+    reply.hang();
+    return true;
+  }
   if (request.number != options_.first_measured + 1) return false;
   switch (options_.mishap) {
     case Mishap::kDieMidRun:

@@ -2,6 +2,7 @@
 // log, serves its endpoints, and fails as asked. It serves no model: tokens are made up, by the acceptance length.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -31,6 +32,8 @@ enum class Mishap : uint8_t {
   kKilledMidRun,       // by SIGKILL
   kMemoryMidRun,       // runs out of memory inside a measured request, and ends
   kHangMidRun,         // stops answering inside a measured request
+  kHangInWarmUp,       // inside the first request behind the probe, and then answers nothing any more
+  kHangAtEnd,          // inside the last measured request, and then answers nothing any more
   kDieAfter,           // ends with the last request
   kErrorLogged,        // logs an error between measured requests, and goes on
   kShort,              // one token less than asked for
@@ -102,6 +105,7 @@ class EngineDouble {
   bool is_measured(const Request& request) const;
 
   EngineDoubleOptions options_;
+  std::atomic<bool> hangs_ = false;
   std::mutex mutex_;  // of what follows
   Totals totals_;
   Totals drained_;  // TensorRT-LLM: what a reading has taken

@@ -87,7 +87,10 @@ void Api::dispatch(const HttpRequest& request, ResponseWriter& writer) {
                            fmt::format("Allow: {}\r\n", allowed));
   }
   if (is_completion) return complete(request, writer);
-  if (path == "/health") return writer.response(200, kJson, R"({"status":"ok"})");
+  if (path == "/health") {
+    if (engine_.failure()) return writer.response(503, kJson, R"({"status":"failed"})");
+    return writer.response(200, kJson, R"({"status":"ok"})");
+  }
   if (path == "/v1/models") return writer.response(200, kJson, models_text());
   if (path == "/server_info") return writer.response(200, kJson, server_info_text());
   writer.response(200, kPrometheus, metrics_text(engine_.metrics(), engine_.options().num_draft_tokens, model_name_));

@@ -92,15 +92,26 @@ Engine::~Engine() = default;
 std::shared_ptr<TokenStream> Engine::submit(GenerationParameters parameters) {
   const uint64_t seed = request_seed(options_.seed, parameters);
   const std::lock_guard lock(mutex_);
-  incoming_.push_back(std::make_unique<Request>(next_id_++, seed, std::move(parameters)));
-  auto stream = incoming_.back()->stream;
+  auto request = std::make_unique<Request>(next_id_++, seed, std::move(parameters));
+  auto stream = request->stream;
+  if (failure_) {
+    metrics_.update([](MetricValues& values) { ++values.finished_error; });
+    refuse(*request, *failure_);
+    return stream;
+  }
+  incoming_.push_back(std::move(request));
   metrics_.update([](MetricValues& values) { ++values.waiting; });
   wake_.notify_one();
   return stream;
 }
 
+std::optional<diag::Diagnostic> Engine::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void Engine::loop(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
+  while (!stop.stop_requested() && !failure()) {
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, stop, [&] { return !incoming_.empty() || !waiting_.empty() || !active_.empty(); });
@@ -114,7 +125,7 @@ void Engine::loop(const std::stop_token& stop) {
     admit();
     publish_load();
     prefill();
-    decode();
+    if (!failure()) decode();
     remove_retired();
     publish_load();
   }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -53,6 +54,10 @@ class Engine {
   // Thread-safe. The prompt and max_tokens must fit max_model_len.
   std::shared_ptr<TokenStream> submit(GenerationParameters parameters);
 
+  // Why the decoder failed; absent as long as it works. All requests have got this reason then, and so does each that
+  // is submitted later: what is left of the decoder's state is not known. Thread-safe.
+  std::optional<diag::Diagnostic> failure() const;
+
   MetricValues metrics() const { return metrics_.read(); }
   const EngineOptions& options() const { return options_; }
   int64_t kv_blocks() const { return blocks_.num_blocks(); }
@@ -78,7 +83,8 @@ class Engine {
   std::span<float> masked_logits(const Request& request, int64_t ahead, float* logits) const;
   int32_t first_token(Request& request, std::span<float> logits) const;
   void commit(Request& request, std::span<const int32_t> tokens);
-  void fail(const std::vector<Request*>& requests, const diag::Diagnostic& reason);
+  void fail(const diag::Diagnostic& reason);
+  static void refuse(Request& request, const diag::Diagnostic& reason);
   void count_step(int64_t accepted);
   void log_window(int64_t begin_ns, int64_t steps);
 
@@ -89,10 +95,11 @@ class Engine {
   BlockPool blocks_;
   EngineMetrics metrics_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   std::deque<std::unique_ptr<Request>> incoming_;
   int64_t next_id_ = 0;
+  std::optional<diag::Diagnostic> failure_;
 
   // Of the engine's thread alone.
   std::deque<std::unique_ptr<Request>> waiting_;

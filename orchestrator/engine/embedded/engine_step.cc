@@ -1,5 +1,6 @@
 // The engine's work on the model: prompt chunks, and the draft-verify-commit loop.
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/base/clock.h"
@@ -42,7 +43,7 @@ void Engine::prefill() {
   }
   if (segments.empty()) return;
   if (auto done = decoder_.forward(segments, FLASHMLA_MAX_QUERY_TOKENS, Pass::kPrompt); !done)
-    return fail(requests, done.error());
+    return fail(done.error());
   for (size_t i = 0; i < requests.size(); ++i) {
     Request& request = *requests[i];
     const auto count = static_cast<int64_t>(segments[i].tokens.size());
@@ -50,8 +51,8 @@ void Engine::prefill() {
     metrics_.update([&](MetricValues& values) { values.prompt_tokens += count; });
     if (request.prompt_run < request.prompt_size()) continue;
     const int64_t row = decoder_.row_of(i, count - 1);
-    if (auto kept = decoder_.remember(request.sequence, row); !kept) return fail({&request}, kept.error());
-    if (auto done = decoder_.logits({&row, 1}, logits_); !done) return fail({&request}, done.error());
+    if (auto kept = decoder_.remember(request.sequence, row); !kept) return fail(kept.error());
+    if (auto done = decoder_.logits({&row, 1}, logits_); !done) return fail(done.error());
     const int32_t token = first_token(request, masked_logits(request, 0, logits_.data()));
     commit(request, {&token, 1});
   }
@@ -66,7 +67,7 @@ void Engine::decode() {
   if (step.requests.empty()) return;
   const int64_t begin_ns = base::unix_ns();
   if (window_.steps == 0) window_.device = decoder_.step_times();
-  if (auto drafted = draft(step); !drafted) return fail(step.requests, drafted.error());
+  if (auto drafted = draft(step); !drafted) return fail(drafted.error());
 
   const auto query_tokens = static_cast<size_t>(step.count) + 1;
   std::vector<int32_t> queries;
@@ -82,12 +83,12 @@ void Engine::decode() {
                         std::span<const int32_t>(queries).subspan(i * query_tokens, query_tokens)});
   }
   if (auto done = decoder_.forward(segments, static_cast<int32_t>(query_tokens), Pass::kVerify); !done) {
-    return fail(step.requests, done.error());
+    return fail(done.error());
   }
   for (size_t i = 0; i < step.requests.size(); ++i) step.first_rows.push_back(decoder_.row_of(i, 0));
   const auto committed = verify(step);
   metrics_.update([&](MetricValues& values) { values.device = decoder_.step_times(); });
-  if (!committed) return fail(step.requests, committed.error());
+  if (!committed) return fail(committed.error());
   // Before anything is sent: a client that has its last token finds its steps in the log.
   if (step.count > 0) log_window(begin_ns, static_cast<int64_t>(step.requests.size()));
   for (size_t i = 0; i < step.requests.size(); ++i) commit(*step.requests[i], (*committed)[i]);
@@ -188,12 +189,26 @@ void Engine::commit(Request& request, std::span<const int32_t> tokens) {
   request.stream->push(std::move(event));
 }
 
-void Engine::fail(const std::vector<Request*>& requests, const diag::Diagnostic& reason) {
+void Engine::refuse(Request& request, const diag::Diagnostic& reason) {
+  request.stream->push({.tokens = {}, .finish = FinishReason::kError, .error = reason.message});
+}
+
+void Engine::fail(const diag::Diagnostic& reason) {
   log_.write({{"event", "error"}, {"rule", diag::rule_info(reason.rule).slug}, {"message", reason.message}});
-  for (Request* request : requests) {
-    retire(*request, FinishReason::kError, false);
-    request->stream->push({.tokens = {}, .finish = FinishReason::kError, .error = reason.message});
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = reason;
+    std::move(incoming_.begin(), incoming_.end(), std::back_inserter(waiting_));
+    incoming_.clear();
   }
+  for (const auto& request : active_) {
+    if (request->retired) continue;
+    retire(*request, FinishReason::kError, false);
+    refuse(*request, reason);
+  }
+  metrics_.update([&](MetricValues& values) { values.finished_error += static_cast<int64_t>(waiting_.size()); });
+  for (const auto& request : waiting_) refuse(*request, reason);
+  waiting_.clear();
 }
 
 void Engine::count_step(int64_t accepted) {

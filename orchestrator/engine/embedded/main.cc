@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <thread>
@@ -125,7 +126,11 @@ int run(int argc, char** argv) {
   }
   serve_options.device = device == "cpu" ? Device::kCpu : device == "cuda" ? Device::kCuda : Device::kAuto;
   auto served = serve(serve_options);
-  return served ? 0 : report(served.error());
+  if (served) return 0;
+  const int code = report(served.error());
+  // What is left of a GPU that failed may hang as it is tidied up.
+  if (served.error().rule == diag::rule::embedded_device) std::_Exit(code);
+  return code;
 }
 
 }  // namespace

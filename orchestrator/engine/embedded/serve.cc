@@ -24,7 +24,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kParentSignal = SIGUSR1;
-constexpr int64_t kParentCheckMs = 500;
+constexpr int64_t kCheckMs = 250;
 
 // Signals are taken synchronously by the main thread. The parent's death sends kParentSignal; the kernel sends it also
 // when only the thread that started us ends, so it is a reason to look, not to stop.
@@ -39,13 +39,13 @@ class StopSignals {
     if (with_parent_) ::prctl(PR_SET_PDEATHSIG, kParentSignal);
   }
 
-  // Returns why to stop.
-  std::string wait() const {
+  // Returns why to stop; `engine` may be a reason, too.
+  std::string wait(const Engine& engine) const {
     while (true) {
       if (with_parent_ && ::getppid() != parent_) return "the parent process ended";
-      const timespec timeout = {kParentCheckMs / 1000, kParentCheckMs % 1000 * 1'000'000};
-      const int signal =
-          with_parent_ ? ::sigtimedwait(&signals_, nullptr, &timeout) : ::sigwaitinfo(&signals_, nullptr);
+      if (engine.failure()) return "the engine failed";
+      const timespec timeout = {kCheckMs / 1000, kCheckMs % 1000 * 1'000'000};
+      const int signal = ::sigtimedwait(&signals_, nullptr, &timeout);
       if (signal == SIGTERM) return "SIGTERM";
       if (signal == SIGINT) return "SIGINT";
       if (signal == SIGHUP) return "SIGHUP";
@@ -158,7 +158,8 @@ diag::Result<diag::Done> serve(const ServeOptions& asked) {
     auto written = base::write_file_atomic(options.port_file, fmt::format("{}\n", (*server)->port()));
     if (!written) return diag::fail(diag::rule::embedded_listen, written.error().text());
   }
-  log.write({{"event", "stopping"}, {"reason", signals.wait()}, {"unix_ns", base::unix_ns()}});
+  log.write({{"event", "stopping"}, {"reason", signals.wait(engine)}, {"unix_ns", base::unix_ns()}});
+  if (auto failure = engine.failure()) return diag::fail(std::move(*failure));
   return diag::Done{};
 }
 

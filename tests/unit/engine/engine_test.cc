@@ -108,6 +108,57 @@ Outcome generate(Engine& engine, GenerationParameters parameters) {
 
 }  // namespace
 
+namespace {
+
+// The CPU's, which fails at one of its forward passes.
+class FailingDecoder final : public Decoder {
+ public:
+  FailingDecoder(cpu::CpuDecoder& real, int64_t good_passes) : real_(real), left_(good_passes) {}
+
+  std::unique_ptr<SequenceMemory> make_memory() override { return real_.make_memory(); }
+  diag::Result<diag::Done> forward(std::span<const Segment> segments, int32_t query_tokens, Pass pass) override {
+    if (left_-- <= 0) return diag::fail(diag::rule::embedded_device, "rank 1 of 2: an illegal memory access");
+    return real_.forward(segments, query_tokens, pass);
+  }
+  int64_t row_of(size_t segment, int64_t offset) const override { return real_.row_of(segment, offset); }
+  diag::Result<diag::Done> logits(std::span<const int64_t> rows, std::vector<float>& logits) override {
+    return real_.logits(rows, logits);
+  }
+  int64_t logits_stride() const override { return real_.logits_stride(); }
+  diag::Result<diag::Done> remember(Sequence& sequence, int64_t row) override { return real_.remember(sequence, row); }
+  diag::Result<Drafts> draft(std::span<const DraftRequest> requests, int64_t count) override {
+    return real_.draft(requests, count);
+  }
+  std::string device_name() const override { return real_.device_name(); }
+
+ private:
+  cpu::CpuDecoder& real_;
+  int64_t left_;
+};
+
+}  // namespace
+
+TEST_CASE("engine: when the decoder fails, requests of every state get its reason, and so do later ones") {
+  const int64_t good_passes = GENERATE(0, 1, 5);  // it fails in a prompt, or while tokens are decoded
+  EngineOptions options = options_with(7);
+  options.max_num_seqs = 2;
+  Running real(options);
+  FailingDecoder decoder(real.decoder, good_passes);
+  Engine engine(small_model().config, decoder, options, real.log);
+  CHECK_FALSE(engine.failure().has_value());
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (uint64_t seed = 0; seed < 4; ++seed) streams.push_back(engine.submit(greedy(seed, 20, 200)));  // two must wait
+  for (const auto& stream : streams) {
+    const Outcome outcome = collect(*stream);
+    CHECK(outcome.finish == FinishReason::kError);
+    CHECK(outcome.error == "rank 1 of 2: an illegal memory access");
+  }
+  REQUIRE(engine.failure().has_value());
+  CHECK(engine.failure()->rule == diag::rule::embedded_device);
+  CHECK(generate(engine, greedy(9, 20, 5)).error == "rank 1 of 2: an illegal memory access");
+  CHECK(engine.metrics().finished_error == 5);
+}
+
 TEST_CASE("engine: greedy speculative decoding gives the tokens of plain greedy decoding") {
   Running plain(options_with(0));
   Running speculative(options_with(7));

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "tests/support/catch.h"
+#include "tests/support/environment.h"
 #include "tests/unit/engine/http_client.h"
 #include "tests/unit/engine/server_process.h"
 
@@ -98,6 +99,22 @@ TEST_CASE("server life: a port that is taken, a missing model and a missing kern
   ended = run_to_end({"serve", "--model", model, "--kernels", "/nonexistent.so", "--max-model-len", "500"});
   CHECK(ended.status == 3);
   CHECK(contains(ended.output, "embedded/kernel-library"));
+}
+
+TEST_CASE("server life: a decoder that fails ends the server with status 3 and its reason, and every request with it") {
+  const test::EnvironmentVariable fault("FLASHMLA_BROKEN", "refuses-valid");
+  const test::EnvironmentVariable after("FLASHMLA_BROKEN_AFTER", "200");  // inside the request
+  ServerProcess server({}, SWEEPCTL_TEST_BROKEN_KERNELS);
+  REQUIRE(server.port() > 0);
+  const auto reply = HttpClient(server.port()).post("/v1/completions", kLong);
+  CHECK(contains(reply.body, "data: {\"id\""));  // it had begun
+  CHECK(contains(reply.body, "flashmla_sparse_decode failed"));
+  const int status = server.wait();
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 3);
+  CHECK(contains(server.log(), R"("event":"error","rule":"embedded/kernel-failed")"));
+  CHECK(contains(server.log(), R"("reason":"the engine failed")"));
+  CHECK(contains(server.log(), "[embedded/kernel-failed]"));
 }
 
 TEST_CASE("server life: options that contradict each other are wrong usage") {

@@ -24,13 +24,13 @@ const std::filesystem::path& small_model_folder() {
 }
 
 std::vector<std::string> serve_command(const std::filesystem::path& port_file,
-                                       const std::vector<std::string>& further_arguments) {
+                                       const std::vector<std::string>& further_arguments, const std::string& kernels) {
   std::vector<std::string> command = {SWEEPCTL_TEST_EMBEDDED,
                                       "serve",
                                       "--model",
                                       small_model_folder().string(),
                                       "--kernels",
-                                      SWEEPCTL_TEST_KERNELS,
+                                      kernels,
                                       "--port-file",
                                       port_file.string(),
                                       "--max-model-len",
@@ -56,9 +56,10 @@ pid_t start_process(const std::vector<std::string>& command, const std::filesyst
   return pid;
 }
 
-ServerProcess::ServerProcess(const std::vector<std::string>& arguments) : temp_(base::TempDir::create().value()) {
+ServerProcess::ServerProcess(const std::vector<std::string>& arguments, const std::string& kernels)
+    : temp_(base::TempDir::create().value()) {
   const auto port_file = temp_.path() / "port";
-  pid_ = start_process(serve_command(port_file, arguments), temp_.path() / "log");
+  pid_ = start_process(serve_command(port_file, arguments, kernels), temp_.path() / "log");
   while (port_ == 0) {
     siginfo_t ended = {};
     if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0) return;

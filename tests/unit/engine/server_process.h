@@ -15,7 +15,8 @@ class ServerProcess {
  public:
   // Starts `serve` with these further arguments and waits until the port file is there; port() is 0 if the process ends
   // before that.
-  explicit ServerProcess(const std::vector<std::string>& arguments = {});
+  explicit ServerProcess(const std::vector<std::string>& arguments = {},
+                         const std::string& kernels = SWEEPCTL_TEST_KERNELS);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -39,7 +40,8 @@ const std::filesystem::path& small_model_folder();
 
 // The command line of `serve` for this model.
 std::vector<std::string> serve_command(const std::filesystem::path& port_file,
-                                       const std::vector<std::string>& further_arguments);
+                                       const std::vector<std::string>& further_arguments,
+                                       const std::string& kernels = SWEEPCTL_TEST_KERNELS);
 
 // fork and exec with both output streams going to `log`.
 pid_t start_process(const std::vector<std::string>& command, const std::filesystem::path& log);

@@ -35,6 +35,19 @@ TEST_CASE("log tail: an engine's end is reported by the cause that its log names
   CHECK(slug(told_by("")) == "engine/died");
 }
 
+TEST_CASE("log tail: the bundled engine's own words are understood") {
+  const auto failed = told_by(
+      R"({"event":"error","rule":"embedded/device","message":"rank 1 of 2: flashmla_sparse_decode failed: unsupported"})"
+      "\n");
+  CHECK(slug(failed) == "engine/device-error");
+  CHECK(contains(failed.message, "rank 1 of 2: flashmla_sparse_decode failed"));
+  CHECK(slug(told_by("sweepctl: error: the model cannot be put on the GPU: rank 0 of 2: cudaMalloc failed: out of "
+                     "memory [embedded/device]\n")) == "engine/out-of-memory");
+  const auto refused = told_by("sweepctl: error: cannot load \"x.so\": no such file [embedded/kernel-library]\n");
+  CHECK(slug(refused) == "engine/died");
+  CHECK(contains(refused.message, "its log says: sweepctl: error: cannot load"));
+}
+
 TEST_CASE("log tail: what explains most is quoted, not what follows from it") {
   const auto told = told_by(
       "Traceback (most recent call last):\n"

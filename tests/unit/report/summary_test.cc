@@ -63,6 +63,22 @@ TEST_CASE("report: the device time of a verification step is shown where the eng
   CHECK(contains(report::summary_markdown(result), "| Verification step | " + expected));
 }
 
+TEST_CASE("report: kernels that were gated beside the engine's own are not said to have served it") {
+  json result = document(research_job(), {});
+  CHECK(!contains(report::summary_text(result, false), "not the engine's own"));
+  CHECK(contains(result["scope"].dump(), "Kernel build cpu-abc."));
+  const plan::Job job = research_job();
+  const sample::Summary summary;
+  const judge::Verdict verdict;
+  result = report::result_document({.job = job,
+                                    .summary = summary,
+                                    .verdict = verdict,
+                                    .kernels = {{"arch", "sm_90a"}, {"content_id", "abc"}, {"used_by_engine", false}}});
+  CHECK(contains(report::summary_text(result, false), " cells), not the engine's own\n"));
+  CHECK(contains(report::summary_markdown(result), ", not the engine's own |"));
+  CHECK(contains(result["scope"].dump(), "ran through kernels of its own, which were not."));
+}
+
 TEST_CASE("report: what was not measured is null, never zero") {
   const json result = document(research_job(), {});
   CHECK(result["latency_ms"]["ttft"]["mean"].is_null());
@@ -102,6 +118,12 @@ TEST_CASE("report: power is shown with what the clocks did, in every output and 
   CHECK(flat["avg_power_w"] == 702.5415);
   CHECK(flat["joules_per_successful_query"].get<double>() == Approx(526.90625));
   CHECK_FALSE(flat.contains("joules_per_input_token"));
+
+  CHECK_FALSE(contains(report::summary_text(result, false), "; from"));
+  record.power["gpus"] = {{{"samples", 44}}, {{"samples", 3}}};
+  CHECK(contains(report::summary_text(report::result_document(record), false), "token; from 3 samples; power cap"));
+  record.power["gpus"] = {{{"samples", 44}}, {{"samples", 10}}};
+  CHECK_FALSE(contains(report::summary_text(report::result_document(record), false), "; from"));
 
   record.power = {{"measured", true}, {"valid", false}, {"total_energy_j", nullptr}};
   CHECK(report::aggregate_document(record)["power_valid"] == 0);

@@ -15,6 +15,11 @@ class Collective {
   virtual ~Collective() = default;
   // values[0 .. count) become their sums over all ranks; every rank gets the same bytes.
   virtual void sum(float* values, int64_t count, cudaStream_t stream) = 0;
+  // Throws std::runtime_error if a sum that was launched has failed meanwhile. Does not wait.
+  virtual void check() const = 0;
+  // Ends the sums that wait for other ranks; nothing can be summed afterwards. From any thread, and more than once.
+  // Does not return as long as there are CUDA graphs that hold sums.
+  virtual void abort() noexcept = 0;
 };
 
 class CollectiveGroup {
@@ -27,8 +32,9 @@ class CollectiveGroup {
 
   int64_t version() const;  // as NCCL numbers itself: 22803 is 2.28.3
 
-  // To be called by all ranks' threads at the same time, each on its own device.
-  std::unique_ptr<Collective> join(int64_t rank) const;
+  // The end of each rank, on the device of its number. All are made by one call, in which a rank that fails cannot
+  // leave another one waiting. Throws std::runtime_error.
+  std::vector<std::unique_ptr<Collective>> connect() const;
 
  private:
   struct State;

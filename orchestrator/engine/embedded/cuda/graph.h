@@ -19,6 +19,18 @@ class Stream {
   cudaStream_t get() const { return stream_; }
   void wait() const { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
+  // Whether all that was launched has ended; throws if it failed. "Not yet" must not be found by a later question for
+  // the last error.
+  bool is_done() const {
+    const cudaError_t state = cudaStreamQuery(stream_);
+    if (state == cudaErrorNotReady) {
+      cudaGetLastError();
+      return false;
+    }
+    check(state, "cudaStreamQuery");
+    return true;
+  }
+
  private:
   cudaStream_t stream_ = nullptr;
 };

@@ -24,7 +24,7 @@ std::string name_of_device(int64_t rank) {
 
 }  // namespace
 
-Rank::Rank(const DeviceModelOptions& options, int64_t rank, std::unique_ptr<Collective> collective)
+Rank::Rank(const DeviceModelOptions& options, int64_t rank)
     : config_(*options.config),
       layout_(*find_kv_layout(config_.kv_layout)),
       shard_(shard_of(config_, on_device(rank), options.ranks)),
@@ -34,7 +34,6 @@ Rank::Rank(const DeviceModelOptions& options, int64_t rank, std::unique_ptr<Coll
       most_rows_(std::max(options.rows, options.sequences * FLASHMLA_MAX_QUERY_TOKENS)),
       blocks_per_sequence_(blocks_per_sequence(options)),
       device_name_(name_of_device(rank)),
-      collective_(std::move(collective)),
       gemm_(stream_.get()),
       attention_(options.kernels, static_cast<int>(rank)),
       weights_(load_weights(config_, *options.tensors, shard_, is_first_)),
@@ -43,9 +42,34 @@ Rank::Rank(const DeviceModelOptions& options, int64_t rank, std::unique_ptr<Coll
   upload_rope(options.positions);
   // One more than there are ends of parts: between the last two nothing happens.
   for (size_t i = 0; i < weights_.layers.size() * kStepParts + 2; ++i) part_events_.emplace_back();
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+void Rank::join(std::unique_ptr<Collective> collective, std::shared_ptr<const RankGroup> group) {
+  collective_ = std::move(collective);
+  group_ = std::move(group);
   // Connections are made by the first sums, here and not inside a capture or a measurement.
   for (const int64_t rows : {int64_t{1}, int64_t{FLASHMLA_MAX_QUERY_TOKENS}, most_rows_}) sum_over_ranks(rows);
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  finish();
+}
+
+void Rank::abandon() noexcept {
+  graphs_.clear();  // NCCL does not end before those that hold its sums
+  interrupt();
+}
+
+void Rank::interrupt() noexcept {
+  if (collective_) collective_->abort();
+}
+
+// A rank that waits for the sums of another one must notice when that one has failed.
+void Rank::finish() {
+  if (!collective_) return stream_.wait();
+  const auto is_done = [&] {
+    collective_->check();
+    return stream_.is_done();
+  };
+  group_->wait(is_done, kPassLimit);
 }
 
 Rank::~Rank() = default;
@@ -188,7 +212,7 @@ void Rank::forward(const ForwardInput& input) {
     shape.most_position = std::max(shape.most_position, part.start + part.tokens - 1);
   }
   enqueue(table, shape);
-  stream_.wait();
+  finish();
 }
 
 void Rank::run_graph(const ForwardInput& input, const RowTable& table) {
@@ -207,7 +231,7 @@ void Rank::run_graph(const ForwardInput& input, const RowTable& table) {
   check(cudaEventRecord(pass_begin_.get(), stream_.get()), "cudaEventRecord");
   found->second.launch(stream_);
   check(cudaEventRecord(pass_end_.get(), stream_.get()), "cudaEventRecord");
-  stream_.wait();
+  finish();
   if (is_first_) ready_logits_ = table.rows;
   if (!input.is_verification) return;
   const double seconds = pass_end_.since(pass_begin_);

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "orchestrator/engine/embedded/cuda/gemm.h"
 #include "orchestrator/engine/embedded/cuda/graph.h"
 #include "orchestrator/engine/embedded/cuda/kernels.h"
+#include "orchestrator/engine/embedded/cuda/rank_group.h"
 #include "orchestrator/engine/embedded/cuda/rank_weights.h"
 #include "orchestrator/engine/embedded/cuda/runtime.h"
 #include "orchestrator/engine/embedded/cuda/shard.h"
@@ -27,11 +29,18 @@ namespace sweep::engine::embedded::cuda {
 
 class Rank {
  public:
-  // `collective` is null for a single rank. The current device becomes the rank's.
-  Rank(const DeviceModelOptions& options, int64_t rank, std::unique_ptr<Collective> collective);
+  // The current device becomes the rank's. Waits for no other rank.
+  Rank(const DeviceModelOptions& options, int64_t rank);
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
+
+  // Of several ranks, before the first pass: all of them at the same time.
+  void join(std::unique_ptr<Collective> collective, std::shared_ptr<const RankGroup> group);
+  // Ends what waits for other ranks; nothing may be run afterwards. The first in the rank's own thread, the second,
+  // which may not return, in any other.
+  void abandon() noexcept;
+  void interrupt() noexcept;
 
   // Runs the rows and waits for them.
   void forward(const ForwardInput& input);
@@ -41,6 +50,9 @@ class Rank {
   void remember(int64_t row, int64_t slot);
   void draft(const DraftInput& input, std::vector<int32_t>& tokens, std::vector<float>& logits);
   const StepTimes& step_times() const { return times_; }
+
+  // No pass takes so long unless something hangs.
+  static constexpr std::chrono::seconds kPassLimit{60};
 
   static int64_t blocks_per_sequence(const DeviceModelOptions& options);
   const std::string& device_name() const { return device_name_; }
@@ -89,6 +101,7 @@ class Rank {
   // Of these rows of the hidden state; null: the first ones.
   void enqueue_logits(const int32_t* gather, int64_t rows);
   void record(const Event& event);
+  void finish();
 
   // The sequences of a draft, on the device.
   struct DraftTable {
@@ -115,7 +128,8 @@ class Rank {
   int64_t most_rows_;
   int64_t blocks_per_sequence_;
   std::string device_name_;
-  std::unique_ptr<Collective> collective_;
+  std::unique_ptr<Collective> collective_;  // null for a single rank
+  std::shared_ptr<const RankGroup> group_;  // likewise
 
   Stream stream_;
   Gemm gemm_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include "orchestrator/engine/embedded/model_shapes.h"
 #include "orchestrator/engine/embedded/sampling.h"
 #include "tests/support/catch.h"
+#include "tests/support/environment.h"
 #include "tests/unit/engine/small_model.h"
 
 using namespace sweep;
@@ -83,8 +85,9 @@ struct Made {
 };
 
 // Nothing where there is no such number of GPUs.
-std::optional<Made> cuda_decoder(const Checkpoint& model, int64_t ranks = 1) {
-  Made made{KernelLibrary::load({.path = cuda_kernels(), .threads = 1}).value(), nullptr};
+std::optional<Made> cuda_decoder(const Checkpoint& model, int64_t ranks = 1,
+                                 const std::string& kernels = cuda_kernels()) {
+  Made made{KernelLibrary::load({.path = kernels, .threads = 1}).value(), nullptr};
   const std::string library = from_environment("SWEEPCTL_TEST_CUDA_ENGINE", SWEEPCTL_TEST_CUDA_ENGINE);
   auto decoder = cuda::CudaDecoder::make(model, made.kernels,
                                          {.library = library,
@@ -110,6 +113,11 @@ Made cpu_decoder(const Checkpoint& model) {
   return made;
 }
 
+void require_good(const diag::Result<diag::Done>& done) {
+  INFO((done ? std::string() : done.error().message));
+  REQUIRE(done.has_value());
+}
+
 // Logits of all tokens: the first `prompt` at once, the rest in steps of 8 query tokens, each with 3 that are wrong.
 std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, const std::vector<int32_t>& tokens,
                                   int64_t prompt) {
@@ -121,7 +129,7 @@ std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, c
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < count; ++i) rows.push_back(decoder.row_of(0, i));
     std::vector<float> logits;
-    REQUIRE(decoder.logits(rows, logits).has_value());
+    require_good(decoder.logits(rows, logits));
     for (int64_t i = 0; i < count; ++i) {
       const auto begin = logits.begin() + i * decoder.logits_stride();
       all.insert(all.end(), begin, begin + config.vocab_size);
@@ -129,7 +137,7 @@ std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, c
   };
   const auto size = static_cast<int64_t>(tokens.size());
   Segment segment = {&sequence, 0, std::span(tokens).first(static_cast<size_t>(prompt))};
-  REQUIRE(decoder.forward({&segment, 1}, 16, Pass::kPrompt).has_value());
+  require_good(decoder.forward({&segment, 1}, 16, Pass::kPrompt));
   add(prompt);
   for (int64_t at = prompt; at < size;) {
     constexpr int64_t kRight = 5;
@@ -137,7 +145,7 @@ std::vector<float> teacher_forced(Decoder& decoder, const ModelConfig& config, c
     std::vector<int32_t> queries(tokens.begin() + at, tokens.begin() + at + right);
     while (queries.size() < 8) queries.push_back(5);
     segment = {&sequence, at, queries};
-    REQUIRE(decoder.forward({&segment, 1}, 8, Pass::kVerify).has_value());
+    require_good(decoder.forward({&segment, 1}, 8, Pass::kVerify));
     add(right);
     at += right;
   }
@@ -370,6 +378,38 @@ TEST_CASE("cuda decoder: two GPUs give the tokens of one") {
   CHECK(agreement.typical < yardstick.typical);
   CHECK(agreement.decided_same == agreement.decided);
   CHECK(teacher_forced(*two->decoder, config, tokens, 230) == shared);
+}
+
+TEST_CASE("cuda decoder: a GPU that fails while the other one waits for its sums ends both, with its reason") {
+  const ModelConfig config = wide_config();
+  const Checkpoint model = checkpoint_of(config);
+  if (!cuda_decoder(model, 2)) SWEEP_SKIP("fewer than two GPUs here");
+  const std::string good_calls = GENERATE(as<std::string>(), "1", "4");  // it fails in a first pass, or a second one
+  const test::EnvironmentVariable library("FLASHMLA_BROKEN_LIBRARY", cuda_kernels());
+  const test::EnvironmentVariable fault("FLASHMLA_BROKEN", "refuses-valid");
+  const test::EnvironmentVariable after("FLASHMLA_BROKEN_AFTER", good_calls);
+  const test::EnvironmentVariable device("FLASHMLA_BROKEN_DEVICE", "1");
+  const auto made =
+      cuda_decoder(model, 2, from_environment("SWEEPCTL_TEST_BROKEN_KERNELS", SWEEPCTL_TEST_BROKEN_KERNELS));
+  REQUIRE(made.has_value());
+  Sequence sequence;
+  sequence.blocks = {5, 1, 7, 0, 3, 9, 2, 8, 4, 6};
+  sequence.memory = made->decoder->make_memory();
+  const auto tokens = prompt_of(config, 3, 230);
+  const Segment segment = {&sequence, 0, tokens};
+  const auto began = std::chrono::steady_clock::now();
+  std::string failure;
+  for (int pass = 0; pass < 3 && failure.empty(); ++pass) {
+    const auto done = made->decoder->forward({&segment, 1}, 16, Pass::kPrompt);
+    if (!done) failure = done.error().message;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  std::printf("    %.2f s: %s\n", took.count(), failure.c_str());
+  CHECK(contains(failure, "rank 1 of 2: flashmla_sparse_decode failed"));
+  CHECK(took.count() < 20);  // the other one would wait for ever
+  const auto again = made->decoder->forward({&segment, 1}, 16, Pass::kPrompt);
+  REQUIRE(!again.has_value());
+  CHECK(again.error().message == failure);
 }
 
 TEST_CASE("cuda decoder: two GPUs give the tokens of one at the dimensions of V4-Flash") {

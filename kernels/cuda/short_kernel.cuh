@@ -1,0 +1,174 @@
+// The kernel for few rows: a block has one tile of tokens, and what limits it is the way from an index to the merged
+// result. So there is no loop over tiles, and nothing waits for more than it needs.
+//
+//   tokens   a bulk copy each; lengths and indices are asked for together
+//   QK^T     a warp has a chunk of every token
+//   softmax  a warp has all tokens of a head; meanwhile values are read and converted
+//   PV       a warp has the same chunk; the results go to the other blocks of the cluster at once
+//   merge    what the results are multiplied with is known before they have arrived
+#pragma once
+
+#include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/short_merge.cuh"
+#include "kernels/cuda/short_score.cuh"
+
+namespace flashmla::cuda {
+
+template <typename Layout>
+struct ShortWork {
+  static constexpr int kHeadsOfWarp = Layout::kHeads / kShortWarps;
+  uint8_t* shared;
+  int warp, lane;
+  uint32_t present;
+  HeadSums sums[kHeadsOfWarp];
+  ShortResults<Layout> results = {};
+  float by;  // of the results
+
+  // Softmax and value product of kActive groups.
+  template <int kActive>
+  __device__ __forceinline__ void attend(int groups) {
+    const ValueRows<Layout> rows = {shared, warp, lane >> 2, lane & 3};
+    if (warp == Layout::Format::kBf16Chunk) {
+      if constexpr (Layout::kHasBf16Values) attend<kActive, true>(rows, groups);
+    } else {
+      attend<kActive, false>(rows, groups);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void sum_up() {
+#pragma unroll
+    for (int i = 0; i < kHeadsOfWarp; ++i) {
+#pragma unroll
+      for (int lanes = 16; lanes > 0; lanes /= 2) sums[i].sum += __shfl_xor_sync(~0U, sums[i].sum, lanes);
+    }
+  }
+
+  template <int kActive, bool kBf16>
+  __device__ __forceinline__ void attend(const ValueRows<Layout>& rows, int groups) {
+    const ShortValues<Layout, kActive, kBf16> values(rows);
+#pragma unroll
+    for (int i = 0; i < kHeadsOfWarp; ++i) {
+      sums[i] = weigh_head<Layout, kActive>(shared, warp + kShortWarps * i, present, lane);
+    }
+    __syncthreads();
+    if (values.scales.spread) {
+      by = multiply_spread<Layout>(rows, values.scales, groups, results);
+      sum_up();
+    } else {
+      // In one block of code, so that the products hide the shuffles.
+      sum_up();
+      by = values.multiply(results);
+    }
+  }
+};
+
+template <typename Format, int kHeads, int kGroups>
+__global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_constant__ DecodeArguments a) {
+  using Layout = ShortLayout<Format, kHeads, kGroups>;
+  using Queries = QueryConverter<Layout>;
+  constexpr int kHeadsOfWarp = kHeads / kShortWarps;
+  extern __shared__ __align__(128) uint8_t shared[];
+  const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int rank = cluster_rank();
+  const Place place = place_of<kHeads>(a, cluster_index());
+  const int shard = place.part * static_cast<int>(a.splits.divisor) + rank;
+
+  ShortTokens<Layout> tokens(a, place, shard, shared, warp, lane);
+  uint4 query[kHeadsOfWarp][Queries::kPerLane];
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) {
+    Queries::load(a, place, head_of<Format>(a, place, warp + kShortWarps * i), lane, query[i]);
+  }
+  if (lane == 0) init_barriers<Layout>(a, shared, rank, warp);
+  __syncwarp();
+  __syncthreads();
+  cluster_arrive_relaxed();
+  tokens.start(a, shard);
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) Queries::store(a, shared, warp + kShortWarps * i, lane, query[i]);
+  float sink[kHeadsOfWarp];
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) {
+    sink[i] = a.parts.divisor == 1 ? load_sink(a, head_of<Format>(a, place, warp + kShortWarps * i)) : -INFINITY;
+  }
+  const Sender<Layout> sender(a, shared, rank, warp, lane);
+  tokens.store_scales();
+  __syncthreads();
+
+  ShortWork<Layout> work{shared, warp, lane, SoftmaxRows<Layout>::present(shared, lane)};
+  const int groups = tokens.groups();
+  barrier_wait(smem_address(shared + Layout::kCopied), 0);
+  ShortScore<Layout>(shared, warp, lane).run(groups);
+  __syncthreads();
+  if constexpr (kGroups == 4) {
+    if (groups <= 3) {
+      work.template attend<3>(groups);
+    } else {
+      work.template attend<4>(groups);
+    }
+  } else {
+    if (groups <= 5) {
+      work.template attend<5>(groups);
+    } else if (groups == 6) {
+      work.template attend<6>(groups);
+    } else {
+      work.template attend<8>(groups);
+    }
+  }
+  cluster_wait();
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) sender.tell(i, work.sums[i]);
+  sender.send(work.results, work.by);
+  Merge<Layout> merge(a, place, shared, rank);
+  barrier_wait_cluster(smem_address(shared + Layout::kSummarized), 0);
+  HeadSums all[kHeadsOfWarp];
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) {
+    all[i] = share_head<Layout>(a, shared, warp + kShortWarps * i, sink[i], lane);
+  }
+  __syncthreads();
+  merge.run();
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) {
+    const int h = warp + kShortWarps * i;
+    const Head head = head_of<Format>(a, place, h);
+    const bool mine = h - static_cast<int>(quotient(h, a.splits) * a.splits.divisor) == rank;
+    if (mine && lane == 0 && head.real) {
+      Destination::of<Format>(a, place, head, h).store_sums(all[i].maximum, all[i].sum);
+    }
+  }
+}
+
+// Merging needs a cluster, even of one block.
+inline cudaError_t launch_short_kernel(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid,
+                                       cudaStream_t stream) {
+  const dim3 blocks(static_cast<unsigned>(grid.rows * grid.parts * grid.splits),
+                    static_cast<unsigned>(grid.head_blocks), 1);
+  const ClusterLaunch launch(kernel, blocks, grid.splits, stream);
+  void* pointers[] = {const_cast<DecodeArguments*>(&arguments)};
+  return cudaLaunchKernelExC(&launch.config(), kernel.function, pointers);
+}
+
+template <typename Format, int kHeads, int kGroups>
+Kernel describe_short_kernel(const BlockTime& time) {
+  using Layout = ShortLayout<Format, kHeads, kGroups>;
+  Kernel kernel = describe<Layout>(&short_kernel<Format, kHeads, kGroups>, kShortThreads, time);
+  // One block has a multiprocessor to itself: two on one would be no faster than one after the other.
+  constexpr int kMoreThanHalf = 116 * 1024;
+  if (kernel.shared_bytes < kMoreThanHalf) kernel.shared_bytes = kMoreThanHalf;
+  kernel.most_tokens = Layout::kTileTokens;
+  kernel.splits = kAnySplits;
+  kernel.launch = &launch_short_kernel;
+  return kernel;
+}
+
+template <typename Format>
+Kernels describe_short_kernels() {
+  constexpr BlockTime kFew = {.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06};
+  constexpr BlockTime kMore = {.start = 4.6, .per_token = 0.03, .merge = 0.1, .per_split = 0.05};
+  return {describe_short_kernel<Format, 8, 4>(kFew), describe_short_kernel<Format, 8, 8>(kMore)};
+}
+
+}  // namespace flashmla::cuda

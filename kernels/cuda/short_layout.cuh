@@ -1,0 +1,62 @@
+// Where everything lies in the shared memory of a block that has one tile of tokens and is done.
+#pragma once
+
+#include "kernels/cuda/arguments.h"
+#include "kernels/cuda/record.cuh"
+
+namespace flashmla::cuda {
+
+// In both products a warp has a chunk of 64 dimensions, in the softmax a head or two.
+constexpr int kShortWarps = 8;
+constexpr int kShortThreads = 32 * kShortWarps;
+static_assert(kShortWarps == kValueChunks);
+
+// kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4 or 8.
+template <typename RecordFormat, int kBlockHeads, int kMostGroups>
+struct ShortLayout {
+  using Format = RecordFormat;
+  static constexpr int kHeads = kBlockHeads;
+  static constexpr int kGroups = kMostGroups;
+  static constexpr int kTileTokens = kGroups * kGroupTokens;
+  static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
+  static constexpr int kQueryStride = 2 * kQueryDims + 16;
+  static constexpr bool kHasBf16Values = Format::kBf16Chunk < kValueChunks;
+  static constexpr bool kScalesInRows = Format::kInnerScales >= 0;
+  static constexpr int kWeightBytes = kGroups * kHeads * 2 * kGroupTokens;
+  static constexpr int kScoreStride = kTileTokens + 4;  // of heads, FP32: a warp's stores meet in no bank
+  // Results in pieces of 4 dimensions: [chunk][head][16]. Block r of n has those from r / n to (r + 1) / n of all.
+  static constexpr int kQuads = kHeads * kValueChunks * kChunkDims / 4;
+  // Of the pieces of one source, from kFixedSplits sources on; fewer have what there is.
+  static constexpr int kFixedSplits = 8;
+  static constexpr int kSourceBytes = kQuads / kFixedSplits * 16;
+
+  static constexpr int kRows = 0;                                          // [token] raw records
+  static constexpr int kQuery = kRows + kTileTokens * Format::kRowStride;  // [head] F16, BF16 in the BF16 chunk
+  static constexpr int kScales = kQuery + kHeads * kQueryStride;           // [chunk][row] UE8M0, if not in the rows
+  static constexpr int kScalesBytes = kScalesInRows ? 0 : kValueChunks * kTileTokens;
+  static constexpr int kWeights = kScales + kScalesBytes;                                 // [group][head][row] F16
+  static constexpr int kWeightsHigh = kWeights + kWeightBytes;                            // the same in BF16
+  static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? kWeightBytes : 0);  // and what it lacks
+  static constexpr int kScores = kWeightsLow + (kHasBf16Values ? kWeightBytes : 0);       // [chunk][head][row] FP32
+  static constexpr int kResults = kScores + kValueChunks * kHeads * kScoreStride * 4;  // [source][own piece] 4 x FP32
+  static constexpr int kSummaries = kResults + kMaxSplits * kSourceBytes;  // [head][source] {maximum, sum} FP32
+  static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;     // [head][source] FP32
+  static constexpr int kFactors = kShares + kHeads * kMaxSplits * 4;       // [head] 2 x FP32
+  static constexpr int kValid = kFactors + kHeads * 8;                     // [warp] tokens that are there
+  static constexpr int kCopied = kValid + kShortWarps * 4;                 // a barrier
+  static constexpr int kSummarized = kCopied + 8;                          // a barrier
+  static constexpr int kArrived = kSummarized + 8;                         // a barrier
+  static constexpr int kBytes = kArrived + 8;
+
+  // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
+  static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {
+    write(shared + kQuery + h * kQueryStride + 16 * p, uint4{pairs[0], pairs[1], pairs[2], pairs[3]});
+  }
+
+  static_assert(Format::kChunk == Chunk::kScaledE4m3 && Format::kBf16Chunk == Format::kScoreChunks - 1);
+  static_assert(kQuery % 16 == 0 && kScales % 16 == 0 && kWeights % 16 == 0 && kScores % 16 == 0);
+  static_assert(kResults % 16 == 0 && kSummaries % 16 == 0 && kShares % 16 == 0 && kCopied % 8 == 0);
+  static_assert(kBytes <= 227 * 1024);
+};
+
+}  // namespace flashmla::cuda

@@ -1,0 +1,198 @@
+// From the results of the blocks of a cluster to those of the row: each block adds up the same part of them from all.
+#pragma once
+
+#include "kernels/cuda/short_softmax.cuh"
+#include "kernels/cuda/short_value.cuh"
+
+namespace flashmla::cuda {
+
+// The first piece of 4 dimensions that block `rank` adds up.
+template <typename Layout>
+__device__ __forceinline__ int first_piece(const DecodeArguments& a, int rank) {
+  return static_cast<int>(quotient(Layout::kQuads * rank + a.splits.divisor - 1, a.splits));
+}
+
+// Of the pieces of one source, in bytes; the first block has the largest part there is.
+template <typename Layout>
+__device__ __forceinline__ int source_stride(const DecodeArguments& a) {
+  if (a.splits.divisor >= Layout::kFixedSplits) return Layout::kSourceBytes;
+  return 16 * first_piece<Layout>(a, 1);
+}
+
+// Lane 0 of every warp, before the cluster's barrier.
+template <typename Layout>
+__device__ __forceinline__ void init_barriers(const DecodeArguments& a, uint8_t* shared, int rank, int warp) {
+  if (warp == 0) {
+    barrier_init(smem_address(shared + Layout::kCopied), kShortWarps);
+  } else if (warp == 1) {
+    const uint32_t summarized = smem_address(shared + Layout::kSummarized);
+    barrier_init(summarized, 1);
+    barrier_arrive_expect(summarized, a.splits.divisor * Layout::kHeads * 8);
+  } else if (warp == 2) {
+    const uint32_t arrived = smem_address(shared + Layout::kArrived);
+    const int pieces = first_piece<Layout>(a, rank + 1) - first_piece<Layout>(a, rank);
+    barrier_init(arrived, 1);
+    barrier_arrive_expect(arrived, a.splits.divisor * pieces * 16);
+  }
+}
+
+// Where a thread's results go; worked out while there is nothing else to do.
+template <typename Layout>
+class Sender {
+ public:
+  __device__ __forceinline__ Sender(const DecodeArguments& a, uint8_t* shared, int rank, int warp, int lane)
+      : tells_(lane < static_cast<int>(a.splits.divisor)) {
+    const int splits = static_cast<int>(a.splits.divisor);
+    const uint32_t to_all = smem_address(shared + Layout::kResults) + rank * source_stride<Layout>(a);
+    const uint32_t arrived = smem_address(shared + Layout::kArrived);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int head = 8 * n + 2 * (lane & 3) + i / 2;
+        const int piece = (warp * Layout::kHeads + head) * (kChunkDims / 4) + 8 * (i % 2) + (lane >> 2);
+        const int owner = piece * splits / Layout::kQuads;
+        to_[n][i] = map_to_rank(to_all + 16 * (piece - first_piece<Layout>(a, owner)), owner);
+        arrived_[n][i] = map_to_rank(arrived, owner);
+      }
+    }
+    const int to = min(lane, splits - 1);
+    summary_ = map_to_rank(smem_address(shared + Layout::kSummaries) + 8 * (kMaxSplits * warp + rank), to);
+    summarized_ = map_to_rank(smem_address(shared + Layout::kSummarized), to);
+  }
+
+  // Of head warp + kShortWarps * i.
+  __device__ __forceinline__ void tell(int i, const HeadSums& sums) const {
+    if (!tells_) return;
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+                     summary_ + 8 * kMaxSplits * kShortWarps * i),
+                 "f"(sums.maximum), "f"(sums.sum), "r"(summarized_)
+                 : "memory");
+  }
+
+  __device__ __forceinline__ void send(const ShortResults<Layout>& results, float by) const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int m = 2 * (i % 2), k = i / 2;
+        store_cluster(to_[n][i],
+                      {results[m][n][k] * by, results[m][n][2 + k] * by, results[m + 1][n][k] * by,
+                       results[m + 1][n][2 + k] * by},
+                      arrived_[n][i]);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kTiles = Layout::kHeads / 8;
+  const bool tells_;
+  uint32_t to_[kTiles][4], arrived_[kTiles][4];
+  uint32_t summary_, summarized_;
+};
+
+// What the results of head h of each block are multiplied with, when all have told: a warp.
+template <typename Layout>
+__device__ __forceinline__ HeadSums share_head(const DecodeArguments& a, uint8_t* shared, int h, float sink, int lane) {
+  float2 own = {kNoMaximum, 0};
+  if (lane < static_cast<int>(a.splits.divisor)) {
+    own = read<float2>(shared + Layout::kSummaries + 8 * (kMaxSplits * h + lane));
+  }
+  const float maximum = warp_maximum(own.x);
+  const float by = exp2_fast(own.x - maximum);
+  float sum = own.y * by;
+#pragma unroll
+  for (int lanes = kMaxSplits / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
+  const float whole = sum + exp2_fast(sink - maximum);
+  const float share = sum == 0 ? 0 : by * __fdividef(1 << kShortResultBits, whole);
+  if (lane < kMaxSplits) write(shared + Layout::kShares + 4 * (kMaxSplits * h + lane), share);
+  return {maximum, sum};
+}
+
+// Adds up this block's pieces, when shares are there. Two threads have a half of a piece each.
+template <typename Layout>
+class Merge {
+ public:
+  using Format = typename Layout::Format;
+
+  __device__ __forceinline__ Merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank)
+      : a_(a),
+        place_(place),
+        shared_(shared),
+        splits_(static_cast<int>(a.splits.divisor)),
+        first_(2 * first_piece<Layout>(a, rank)),
+        count_(2 * first_piece<Layout>(a, rank + 1) - first_),
+        item_(item_of(static_cast<int>(threadIdx.x))) {}
+
+  __device__ __forceinline__ void run() {
+    barrier_wait_cluster(smem_address(shared_ + Layout::kArrived), 0);
+#pragma unroll 1
+    for (int number = static_cast<int>(threadIdx.x); number < count_;) {
+      if (item_.real) item_.to.store(item_.dimension, add_up(number));
+      number += kShortThreads;
+      if (number < count_) item_ = item_of(number);
+    }
+  }
+
+ private:
+  struct Item {
+    Destination to;
+    bool real;
+    int head, dimension;
+  };
+
+  __device__ __forceinline__ Item item_of(int number) const {
+    const int pair = first_ + min(number, count_ - 1);
+    const int h = pair / (kChunkDims / 2) % Layout::kHeads;
+    const Head head = head_of<Format>(a_, place_, h);
+    Item item{Destination::of<Format>(a_, place_, head, h), head.real, h,
+              kChunkDims * (pair / (kChunkDims / 2 * Layout::kHeads)) + 2 * (pair % (kChunkDims / 2))};
+    item.to.out = const_cast<uint16_t*>(in_register(item.to.out));
+    return item;
+  }
+
+  __device__ __forceinline__ float2 add_up(int number) const {
+    const uint8_t* shares = shared_ + Layout::kShares + 4 * kMaxSplits * item_.head;
+    const uint8_t* part = shared_ + Layout::kResults + 8 * number;
+    // No switch: its table would have to come from memory.
+    if (splits_ == 8) return add_up_of<8>(shares, part);
+    if (splits_ == 16) return add_up_of<16>(shares, part);
+    if (splits_ == 10) return add_up_of<10>(shares, part);
+    if (splits_ == 14) return add_up_of<14>(shares, part);
+    if (splits_ == 12) return add_up_of<12>(shares, part);
+    if (splits_ == 15) return add_up_of<15>(shares, part);
+    if (splits_ == 9) return add_up_of<9>(shares, part);
+    float2 total = {0, 0};
+    const int stride = source_stride<Layout>(a_);
+#pragma unroll 4
+    for (int s = 0; s < splits_; ++s) add(total, read<float2>(part + s * stride), read<float>(shares + 4 * s));
+    return total;
+  }
+
+  template <int kSplits>
+  static __device__ __forceinline__ float2 add_up_of(const uint8_t* shares, const uint8_t* part) {
+    float share[(kSplits + 3) / 4 * 4];
+#pragma unroll
+    for (int s = 0; s < kSplits; s += 4) {
+      const auto four = read<float4>(shares + 4 * s);
+      share[s] = four.x, share[s + 1] = four.y, share[s + 2] = four.z, share[s + 3] = four.w;
+    }
+    float2 total = {0, 0};
+#pragma unroll
+    for (int s = 0; s < kSplits; ++s) add(total, read<float2>(part + s * Layout::kSourceBytes), share[s]);
+    return total;
+  }
+
+  static __device__ __forceinline__ void add(float2& total, const float2& v, float share) {
+    total.x = fmaf(v.x, share, total.x);
+    total.y = fmaf(v.y, share, total.y);
+  }
+
+  const DecodeArguments& a_;
+  const Place& place_;
+  uint8_t* shared_;
+  const int splits_, first_, count_;  // pairs
+  Item item_;
+};
+
+}  // namespace flashmla::cuda

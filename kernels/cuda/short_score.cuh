@@ -1,0 +1,120 @@
+// QK^T of a block with one tile: a warp has a chunk of every token.
+#pragma once
+
+#include "kernels/cuda/score.cuh"
+#include "kernels/cuda/short_tokens.cuh"
+
+namespace flashmla::cuda {
+
+template <typename Layout>
+class ShortScore {
+ public:
+  using Format = typename Layout::Format;
+  static constexpr int kTiles = Layout::kHeads / 8;
+
+  __device__ __forceinline__ ShortScore(uint8_t* shared, int chunk, int lane)
+      : shared_(shared), chunk_(chunk), lane_(lane), g_(lane >> 2), c_(lane & 3) {}
+
+  // Scores of the chunk, FP32, to shared memory. A NaN scale makes NaN. Short loops: code that runs once is slow.
+  __device__ __forceinline__ void run(int groups) const {
+    // V32's ninth chunk: every warp has it for one group.
+    constexpr bool kNinth = Format::kScoreChunks > kValueChunks;
+    QueryOperands q[kTiles];
+    load_queries(chunk_, q);
+    if (chunk_ == Format::kBf16Chunk) {
+#pragma unroll 2
+      for (int k = 0; k < groups; ++k) {
+        float scores[kTiles][4] = {};
+        add_bf16(k, q, scores);
+        store(k, scores);
+      }
+    } else {
+#pragma unroll 2
+      for (int k = 0; k < groups; ++k) {
+        float scores[kTiles][4];
+        multiply_e4m3(k, q, scores);
+        store(k, scores);
+      }
+    }
+    if (kNinth && chunk_ < groups) {
+      float scores[kTiles][4];
+      load_queries(Format::kBf16Chunk, q);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) scores[n][i] = read<float>(place(chunk_, n, i));
+      }
+      add_bf16(chunk_, q, scores);
+      store(chunk_, scores);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void load_queries(int chunk, QueryOperands (&q)[kTiles]) const {
+    const uint8_t* query = shared_ + Layout::kQuery + g_ * Layout::kQueryStride;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) q[n] = query_operands<Format>(query + n * 8 * Layout::kQueryStride, chunk, c_);
+  }
+
+  __device__ __forceinline__ const uint8_t* row(int k, int r) const {
+    return shared_ + Layout::kRows + (kGroupTokens * k + token_of_row(r)) * Format::kRowStride;
+  }
+
+  // NaN from 2^127 on.
+  __device__ __forceinline__ float scale(int k, int r) const {
+    if constexpr (Layout::kScalesInRows) {
+      const auto bits = read<uint32_t>(row(k, r) + Format::kInnerScales + 4 * (chunk_ / 2));
+      return (bits & 0x7fffffffU) >= 0x7f000000U ? NAN : __uint_as_float(bits);
+    } else {
+      const uint32_t byte = shared_[Layout::kScales + chunk_ * Layout::kTileTokens + kGroupTokens * k + r];
+      return __uint_as_float(byte == 255 ? 0x7fc00000U : byte << 23);
+    }
+  }
+
+  __device__ __forceinline__ void multiply_e4m3(int k, const QueryOperands (&q)[kTiles],
+                                                float (&scores)[kTiles][4]) const {
+    ScoreOperands a;
+    score_operands_e4m3(row(k, g_) + 64 * chunk_, row(k, g_ + 8) + 64 * chunk_, c_, a);
+    const float scales[2] = {scale(k, g_), scale(k, g_ + 8)};
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) mma_f16(sum, a[i], q[n].b[i][0], q[n].b[i][1]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[n][i] = sum[i] * scales[i / 2];
+    }
+  }
+
+  __device__ __forceinline__ void add_bf16(int k, const QueryOperands (&q)[kTiles], float (&scores)[kTiles][4]) const {
+    ScoreOperands a;
+    score_operands_bf16(row(k, g_) + Format::kBf16Offset, row(k, g_ + 8) + Format::kBf16Offset, c_, a);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) mma_bf16(sum, a[i], q[n].b[i][0], q[n].b[i][1]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[n][i] += sum[i];
+    }
+  }
+
+  __device__ __forceinline__ uint8_t* place(int k, int n, int i) const {
+    return shared_ + Layout::kScores +
+           4 * ((chunk_ * Layout::kHeads + 8 * n + 2 * c_ + i % 2) * Layout::kScoreStride + kGroupTokens * k + g_ +
+                8 * (i / 2));
+  }
+
+  __device__ __forceinline__ void store(int k, const float (&scores)[kTiles][4]) const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) write(place(k, n, i), scores[n][i]);
+    }
+  }
+
+  uint8_t* shared_;
+  const int chunk_, lane_, g_, c_;
+};
+
+}  // namespace flashmla::cuda

@@ -1,0 +1,207 @@
+// The value product of a block with one tile: a warp has a chunk of 64 dimensions.
+#pragma once
+
+#include "kernels/cuda/short_softmax.cuh"
+
+namespace flashmla::cuda {
+
+template <typename Layout>
+using ShortResults = float[4][Layout::kHeads / 8][4];
+
+// Results are sums of weights times values, times 2^-kResultBits so that they are not larger than what comes of them.
+constexpr int kShortResultBits = 21;
+
+// 2^exponent from 2^-149 on.
+__device__ __forceinline__ float small_power_of_two(int32_t exponent) {
+  return __int_as_float(exponent >= -126 ? (exponent + 127) << 23 : 1 << max(exponent + 149, 0));
+}
+
+// Rows of a tile for the value product; x: operand row 4c + x of group k.
+template <typename Layout>
+struct ValueRows {
+  using Format = typename Layout::Format;
+  const uint8_t* shared;
+  int chunk, g, c;
+
+  __device__ __forceinline__ const uint8_t* row(int k, int x, int offset) const {
+    return shared + Layout::kRows + (kGroupTokens * k + 4 * x + ((c + 2 * x) & 3)) * Format::kRowStride + offset;
+  }
+  __device__ __forceinline__ int place_of_weights(int k, int n) const {
+    return ((k * Layout::kHeads + 8 * n + g) * kGroupTokens + 4 * c) * 2;
+  }
+  // UE8M0 of the four rows.
+  __device__ __forceinline__ uint32_t exponents(int k) const {
+    return read<uint32_t>(shared + Layout::kScales + chunk * Layout::kTileTokens + kGroupTokens * k + 4 * c);
+  }
+  // FP32 scale, whatever the format.
+  __device__ __forceinline__ float scale(int k, int x) const {
+    if constexpr (Layout::kScalesInRows) return read<float>(row(k, x, Format::kInnerScales + 4 * (chunk / 2)));
+    return ue8m0(exponents(k), x);
+  }
+
+  // Instruction m: dimensions 32 (m / 2) + 4g + 2 (m % 2) and the next, so that results of 8 lanes lie side by side.
+  __device__ __forceinline__ void operands_e4m3(int k, ValueOperands& a) const {
+    const int offset = 64 * chunk;
+    const uint8_t* const rows[4] = {row(k, 0, offset), row(k, 1, offset), row(k, 2, offset), row(k, 3, offset)};
+    value_operands_halves(rows, g, a);
+  }
+  __device__ __forceinline__ void operands_bf16(int k, ValueOperands& a) const {
+    uint2 w[2][4];
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const uint8_t* from = row(k, x, Format::kBf16Offset + 8 * g);
+      w[0][x] = read<uint2>(from);
+      w[1][x] = read<uint2>(from + 64);
+    }
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+      const uint2(&v)[4] = w[m / 2];
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {
+        const uint32_t first = m % 2 == 0 ? v[2 * pair].x : v[2 * pair].y;
+        const uint32_t second = m % 2 == 0 ? v[2 * pair + 1].x : v[2 * pair + 1].y;
+        a[m][2 * pair] = __byte_perm(first, second, 0x5410);
+        a[m][2 * pair + 1] = __byte_perm(first, second, 0x7632);
+      }
+    }
+  }
+};
+
+// The scales of a chunk for all tokens of a block, biased exponents.
+struct ChunkScales {
+  int32_t largest;  // a power of two that is at least the largest
+  bool spread;      // too far apart for products with weights in F16
+};
+
+// F16 of the scales of the chunk over 2^(largest - 127), for the rows 4c .. 4c + 3 of each group.
+template <typename Layout, int kActive>
+__device__ __forceinline__ ChunkScales chunk_scales(const ValueRows<Layout>& rows, uint2 (&scale)[kActive]) {
+  if constexpr (Layout::kScalesInRows) {
+    uint32_t most = 0, least = ~0U;  // least: less 1, so that 0 becomes the largest number
+    float value[kActive][4];
+#pragma unroll
+    for (int k = 0; k < kActive; ++k) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        value[k][x] = rows.scale(k, x);
+        const uint32_t exponent = __float_as_uint(value[k][x]) >> 23 & 0xff;
+        most = max(most, exponent);
+        least = min(least, exponent - 1);
+      }
+    }
+    // The mantissa may double the power.
+    const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1;
+    const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) + 1;
+    const float inverse = power_of_two(max(127 - largest, -126));
+#pragma unroll
+    for (int k = 0; k < kActive; ++k) {
+      scale[k] = {pack_f16x2(value[k][0] * inverse, value[k][1] * inverse),
+                  pack_f16x2(value[k][2] * inverse, value[k][3] * inverse)};
+    }
+    return {largest, largest - smallest > 10};
+  } else {
+    uint32_t most = 0, least = ~0U;  // two 16-bit numbers each
+#pragma unroll
+    for (int k = 0; k < kActive; ++k) {
+      const uint32_t word = rows.exponents(k);
+      scale[k] = {__byte_perm(word, 0, 0x4140), __byte_perm(word, 0, 0x4342)};
+      most = __vimax3_u16x2(scale[k].x, scale[k].y, most);
+      least = __viaddmin_u16x2(scale[k].x, ~0U, least);
+      least = __viaddmin_u16x2(scale[k].y, ~0U, least);
+    }
+    const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, max(most & 0xffffU, most >> 16)));
+    const auto smallest = static_cast<int32_t>(__reduce_min_sync(~0U, min(least & 0xffffU, least >> 16))) + 1;
+    // Exponents of F16; what is less than 2^-14 becomes 0.
+    const uint32_t bias = __byte_perm(static_cast<uint32_t>(15 - largest), 0, 0x1010);
+#pragma unroll
+    for (int k = 0; k < kActive; ++k) {
+      scale[k] = {__viaddmax_s16x2_relu(scale[k].x, bias, 0) << 10, __viaddmax_s16x2_relu(scale[k].y, bias, 0) << 10};
+    }
+    return {largest, largest - smallest > 14};
+  }
+}
+
+// Operands of kActive groups, read and converted before there are weights.
+template <typename Layout, int kActive, bool kBf16>
+struct ShortValues {
+  ValueRows<Layout> rows;
+  ValueOperands a[kActive];
+  uint2 scale[kActive];
+  ChunkScales scales;
+
+  __device__ __forceinline__ explicit ShortValues(const ValueRows<Layout>& value_rows)
+      : rows(value_rows), scales{127, false} {
+#pragma unroll
+    for (int k = 0; k < kActive; ++k) {
+      if constexpr (kBf16) {
+        rows.operands_bf16(k, a[k]);
+      } else {
+        rows.operands_e4m3(k, a[k]);
+      }
+    }
+    if constexpr (!kBf16) scales = chunk_scales<Layout, kActive>(rows, scale);
+  }
+
+  // What the results are to be multiplied with.
+  __device__ __forceinline__ float multiply(ShortResults<Layout>& results) const {
+#pragma unroll
+    for (int k = 0; k < kActive; ++k) {
+#pragma unroll
+      for (int n = 0; n < Layout::kHeads / 8; ++n) {
+        const int place = rows.place_of_weights(k, n);
+        if constexpr (kBf16) {
+          const auto high = read<uint2>(rows.shared + Layout::kWeightsHigh + place);
+          const auto low = read<uint2>(rows.shared + Layout::kWeightsLow + place);
+#pragma unroll
+          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], a[k][m], low.x, low.y);
+#pragma unroll
+          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], a[k][m], high.x, high.y);
+        } else {
+          const auto weights = read<uint2>(rows.shared + Layout::kWeights + place);
+          const uint2 b = {multiply_f16x2(weights.x, scale[k].x), multiply_f16x2(weights.y, scale[k].y)};
+#pragma unroll
+          for (int m = 0; m < 4; ++m) mma_f16(results[m][n], a[k][m], b.x, b.y);
+        }
+      }
+    }
+    return small_power_of_two(scales.largest - 127 - kShortResultBits);
+  }
+};
+
+// For scales of any range (Worker::accumulate_spread()). Slow, and seldom needed.
+template <typename Layout>
+__device__ __forceinline__ float multiply_spread(const ValueRows<Layout>& rows, const ChunkScales& scales, int groups,
+                                                 ShortResults<Layout>& results) {
+  // Results are larger by 2^bits, so that products with small scales are normal numbers.
+  const int32_t bits = min(max(scales.largest - 127 + 60, 0), 80);
+  const float by = exp2_fast(static_cast<float>(bits - (scales.largest - 127)));
+#pragma unroll 1
+  for (int k = 0; k < groups; ++k) {
+    ValueOperands a;
+    rows.operands_e4m3(k, a);
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
+    }
+    float scale[4];
+#pragma unroll
+    for (int x = 0; x < 4; ++x) scale[x] = rows.scale(k, x) * by;
+#pragma unroll
+    for (int n = 0; n < Layout::kHeads / 8; ++n) {
+      const auto weights = read<uint2>(rows.shared + Layout::kWeights + rows.place_of_weights(k, n));
+      const float product[4] = {low_f16(weights.x) * scale[0], high_f16(weights.x) * scale[1],
+                                low_f16(weights.y) * scale[2], high_f16(weights.y) * scale[3]};
+      const uint2 high = {pack_bf16x2(product[0], product[1]), pack_bf16x2(product[2], product[3])};
+      const uint2 low = {rest_of_bf16(high.x, product[0], product[1]), rest_of_bf16(high.y, product[2], product[3])};
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+        mma_bf16(results[m][n], a[m], low.x, low.y);
+        mma_bf16(results[m][n], a[m], high.x, high.y);
+      }
+    }
+  }
+  return small_power_of_two(scales.largest - 127 - bits - kShortResultBits);
+}
+
+}  // namespace flashmla::cuda
