@@ -18,6 +18,7 @@ constexpr double kPerSplit = 0.057;
 constexpr double kCombine = 1.95;
 constexpr double kPerPart = 0.076;
 constexpr double kPerPartial = 0.0012;  // of one row
+constexpr double kSpread = 1.05;        // the model is to be sure that sharing tokens pays
 
 constexpr int32_t kTileTokens = 64;
 constexpr int32_t kLeastBoxTokens = 16;
@@ -47,7 +48,8 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
-    if (kernel.heads > enough->heads) continue;
+    // Of blocks of fewer heads than are enough only those of 32 were measured (PERF.md).
+    if (kernel.heads > enough->heads || (kernel.heads < enough->heads && kernel.heads != 32)) continue;
     const Occupancy& occupancy = occupancies[i];
     const int64_t sharers = divide_up(work.heads, kernel.heads) * kernel.slices;  // of the same tokens
     const int64_t rows = work.rows * sharers;
@@ -70,6 +72,7 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
           time +=
               kCombine + kPerPart * parts + kPerPartial * static_cast<double>(int64_t{work.rows} * work.heads * parts);
         }
+        if (spreads) time *= kSpread;
         if (time >= best) continue;
         best = time;
         plan.kernel = &kernel;
