@@ -46,6 +46,7 @@ std::vector<Case> make_cases(CaseSet set, uint64_t seed) {
   add_edges(builder, FLASHMLA_KV_V4_584);
   for (const flashmla_kv_format format : kFormats) add_hostile_numbers(builder, format);
   add_dense(builder);
+  add_many_rows(builder);
   if (set == CaseSet::kFull) {
     add_edges(builder, FLASHMLA_KV_V32_656);
     add_edges(builder, FLASHMLA_KV_V41_528);

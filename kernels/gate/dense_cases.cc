@@ -54,6 +54,16 @@ void add_dense_sizes(CaseBuilder& builder) {
   builder.add("dense-4096-causal", [](Case& one) {
     one.dense = true, one.longest = 4096, one.s_q = 8, one.batch = 1, one.page_size = 256, one.d_qk = 512;
   });
+  for (const int32_t heads : {32, 64, 128}) {
+    for (const int32_t count : {700, 2048}) {
+      builder.add("dense-h" + std::to_string(heads) + "-" + std::to_string(count), [&](Case& one) {
+        one.dense = true, one.batch = 1, one.num_heads = heads, one.longest = count, one.all_longest = true;
+        one.d_qk = heads == 64 ? 512 : 576;
+      });
+    }
+  }
+  builder.add("dense-h64-b5",
+              [](Case& one) { one.dense = true, one.batch = 5, one.num_heads = 64, one.longest = 1500; });
   builder.add("dense-b64", [](Case& one) { one.dense = true, one.longest = 256, one.batch = 64, one.num_heads = 16; });
 }
 

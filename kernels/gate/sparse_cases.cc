@@ -21,6 +21,12 @@ class FormatCases {
   flashmla_kv_format format_;
 };
 
+// More rows than blocks run at a time on any device so far, so that blocks have several, of different lengths.
+void make_many_rows(Case& one, int32_t queries, int32_t heads, int32_t tokens) {
+  one.batch = 17, one.s_q = queries, one.num_heads = heads, one.main_topk = tokens;
+  one.lengths = true, one.sink = Sink::kFinite;
+}
+
 }  // namespace
 
 // The dimensions besides the head count wander, so that each value turns up somewhere.
@@ -138,7 +144,18 @@ void add_model_shapes(CaseBuilder& builder) {
   });
 }
 
+void add_many_rows(CaseBuilder& builder) {
+  builder.add("v4-rows272-h16", [](Case& one) { make_many_rows(one, 16, 16, 100); });
+  for (const int32_t heads : {8, 16}) {
+    builder.add("v32-rows136-h" + std::to_string(heads), [&](Case& one) {
+      one.format = FLASHMLA_KV_V32_656;
+      make_many_rows(one, 8, heads, heads == 8 ? 360 : 100);
+    });
+  }
+}
+
 void add_large_model_shapes(CaseBuilder& builder) {
+  builder.add("v4-rows136-h64", [](Case& one) { make_many_rows(one, 8, 64, 640); });
   for (const int32_t batch : {1, 2, 8, 64}) {
     builder.add("v4-128+512-b" + std::to_string(batch), [&](Case& one) {
       one.batch = batch, one.main_topk = 128, one.extra_topk = 512, one.sink = Sink::kFinite, one.lengths = batch == 8;

@@ -265,6 +265,19 @@ TEST_CASE("gate: a format whose LSE is further off than rounding explains fails,
   CHECK(check_floors({group}).front().passed());
 }
 
+TEST_CASE("gate: beside nothing an output may be the smallest BF16 number if the sum is about half of it") {
+  oracle::Row row;
+  row.abs_out = row.small_out = {0};
+  const double smallest = 0x1p-133;
+  for (const double just_below_half : {0.4961, 0.499}) {
+    row.out = {just_below_half * smallest};
+    const double off = smallest - row.out[0];
+    CHECK(off <= tolerance_of("cpu", false).output(row, 0));
+  }
+  row.out = {0.45 * smallest};
+  CHECK(smallest - row.out[0] > tolerance_of("cpu", false).output(row, 0));
+}
+
 TEST_CASE("gate: the bound follows what the library computes with") {
   oracle::Row row;
   row.out.assign(512, 0.25);
