@@ -39,8 +39,8 @@ struct Tolerance {
   double lse(const oracle::Row& row) const { return unit * (std::fabs(row.lse) + score_units(row) + sum_units); }
   double output(const oracle::Row& row, size_t dim) const {
     const double weights = weight_unit + unit * 2 * (score_units(row) + sum_units);
-    // 2^-134 is half of the smallest BF16 number. FP32 ends at 2^-149: sums of a thousand products that small are off by
-    // up to 2^-139, which decides which of two BF16 numbers is the nearer one.
+    // 2^-134 is half of the smallest BF16 number. FP32 ends at 2^-149: sums of a thousand products that small are off
+    // by up to 2^-139, which decides which of two BF16 numbers is the nearer one.
     return output_unit * std::fabs(row.out[dim]) +
            (1 + output_unit) * (weights * row.abs_out[dim] + small_factor * row.small_out[dim]) + 0x1p-134 + 0x1p-139;
   }
