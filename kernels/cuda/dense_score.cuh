@@ -10,24 +10,13 @@ namespace flashmla::cuda::dense {
 
 // Scores have the tokens of a tile on the M side: a thread has tokens 16 warp + g and + 8 for rows 8n + 2c and + 1.
 template <typename SharedLayout, int kRows, int kChunks>
-class Scorer {
+class Scorer : ScoringThread {
  public:
   using Layout = SharedLayout;
   static constexpr int kTiles = kRows / 8;
 
   __device__ __forceinline__ Scorer(const Call& call, const Task& task, uint8_t* shared, int thread)
-      : call_(call),
-        task_(task),
-        shared_(shared),
-        base_(smem_address(shared)),
-        high_(call.scale_high),
-        low_(call.scale_low),
-        seen_by_all_(task.count - (call.causal ? call.s_q - 1 : 0)),
-        thread_(thread),
-        warp_(thread / 32),
-        lane_(thread % 32),
-        g_(lane_ >> 2),
-        c_(lane_ & 3) {
+      : ScoringThread(call, task, shared, thread) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -42,7 +31,7 @@ class Scorer {
     for (int32_t tile = 0; tile < task_.tiles; ++tile) {
       const RingPlace<Layout::kSlotCount> first_slot = place_;
       float scores[4 * kTiles];
-      multiply_chunks<Layout, kChunks, true>(base_, place_, scores);
+      multiply_chunks<Layout, kChunks>(base_, place_, scores);
       const int32_t first = (task_.first_tile + tile) * kTileTokens;
       const auto missing = read<uint32_t>(shared_ + Layout::kMissing + 4 * first_slot.index);
       if (first + kTileTokens > seen_by_all_ || missing != 0) {
@@ -181,13 +170,6 @@ class Scorer {
     write(shared_ + Layout::kSummaries + 8 * thread_ + 4, (four.x + four.y) + (four.z + four.w));
   }
 
-  const Call& call_;
-  const Task& task_;
-  uint8_t* shared_;
-  const uint32_t base_;
-  const float high_, low_;
-  const int32_t seen_by_all_;
-  const int thread_, warp_, lane_, g_, c_;
   RingPlace<Layout::kSlotCount> place_;
   float maximum_[kTiles][2];
   float sum_[kTiles][2];

@@ -11,24 +11,13 @@ namespace flashmla::cuda::dense {
 // Scores have the rows on the M side: a thread has rows 16 warp + g and + 8 of tokens 8n + 2c and + 1, so that a warp
 // has all tokens of its rows.
 template <int kChunks>
-class Scorer64 {
+class Scorer64 : ScoringThread {
  public:
   using Layout = dense::Layout<64, kChunks>;
   static constexpr int kTiles = kTileTokens / 8;
 
   __device__ __forceinline__ Scorer64(const Call& call, const Task& task, uint8_t* shared, int thread)
-      : call_(call),
-        task_(task),
-        shared_(shared),
-        base_(smem_address(shared)),
-        high_(call.scale_high),
-        low_(call.scale_low),
-        seen_by_all_(task.count - (call.causal ? call.s_q - 1 : 0)),
-        thread_(thread),
-        warp_(thread / 32),
-        lane_(thread % 32),
-        g_(lane_ >> 2),
-        c_(lane_ & 3) {}
+      : ScoringThread(call, task, shared, thread) {}
 
   __device__ __forceinline__ void run() {
     barrier_wait(base_ + Layout::kQueryFull, 0);
@@ -184,13 +173,6 @@ class Scorer64 {
     }
   }
 
-  const Call& call_;
-  const Task& task_;
-  uint8_t* shared_;
-  const uint32_t base_;
-  const float high_, low_;
-  const int32_t seen_by_all_;
-  const int thread_, warp_, lane_, g_, c_;
   float maximum_[2] = {kNoMaximum, kNoMaximum};
   float sum_[2] = {0, 0};
 };

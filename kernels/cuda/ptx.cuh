@@ -62,36 +62,31 @@ __device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+// `pause`: an instruction after each look in vain.
+#define FLASHMLA_BARRIER_WAIT(barrier, parity, pause)           \
+  asm volatile(                                                 \
+      "{\n\t"                                                   \
+      ".reg .pred done;\n\t"                                    \
+      "wait:\n\t"                                               \
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t" \
+      "@done bra finished;\n\t" pause                           \
+      "bra wait;\n\t"                                           \
+      "finished:\n\t"                                           \
+      "}" ::"r"(barrier),                                       \
+      "r"(parity)                                               \
+      : "memory")
+
 // Waits for the end of the phase of this parity.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
-  asm volatile(
-      "{\n\t"
-      ".reg .pred done;\n\t"
-      "wait:\n\t"
-      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
-      "@done bra finished;\n\t"
-      "bra wait;\n\t"
-      "finished:\n\t"
-      "}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
+  FLASHMLA_BARRIER_WAIT(barrier, parity, "");
 }
 
 // The same where others have more urgent things to do than to watch a warp wait.
 __device__ __forceinline__ void barrier_wait_patiently(uint32_t barrier, uint32_t parity) {
-  asm volatile(
-      "{\n\t"
-      ".reg .pred done;\n\t"
-      "wait:\n\t"
-      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n\t"
-      "@done bra finished;\n\t"
-      "nanosleep.u32 64;\n\t"
-      "bra wait;\n\t"
-      "finished:\n\t"
-      "}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
+  FLASHMLA_BARRIER_WAIT(barrier, parity, "nanosleep.u32 64;\n\t");
 }
+
+#undef FLASHMLA_BARRIER_WAIT
 
 // Waits for the end of the phase of this parity; what other blocks of the cluster stored before is then visible. The
 // first instruction waits (compute-sanitizer knows no other form), the second is done at once and acquires from the
@@ -105,6 +100,26 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t 
       "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+
+// Copies to shared memory and counts the bytes on the barrier.
+__device__ __forceinline__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+// Asks for a number at once: volatile loads keep their order.
+__device__ __forceinline__ int32_t load_now(const int32_t* from) {
+  int32_t value;
+  asm volatile("ld.global.nc.s32 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
+
+__device__ __forceinline__ uint2 load_now(const uint2* from) {
+  uint2 value;
+  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "l"(from));
+  return value;
 }
 
 // A barrier among `threads` threads of the block.
@@ -184,6 +199,12 @@ __device__ __forceinline__ void store_cluster(uint32_t address, float4 value, ui
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
       "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(barrier)
       : "memory");
+}
+
+__device__ __forceinline__ void store_cluster(uint32_t address, float2 value, uint32_t barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(address),
+               "f"(value.x), "f"(value.y), "r"(barrier)
+               : "memory");
 }
 
 // --- arithmetic ------------------------------------------------------------------------------------------------------

@@ -64,10 +64,7 @@ class Sender {
   // Of head warp + kShortWarps * i.
   __device__ __forceinline__ void tell(int i, const HeadSums& sums) const {
     if (!tells_) return;
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
-                     summary_ + 8 * kMaxSplits * kShortWarps * i),
-                 "f"(sums.maximum), "f"(sums.sum), "r"(summarized_)
-                 : "memory");
+    store_cluster(summary_ + 8 * kMaxSplits * kShortWarps * i, float2{sums.maximum, sums.sum}, summarized_);
   }
 
   __device__ __forceinline__ void send(const ShortResults<Layout>& results, float by) const {

@@ -22,20 +22,7 @@ __device__ __forceinline__ const T* in_register(const T* pointer) {
   return pointer;
 }
 
-// Asks for a number at once: volatile loads keep their order.
-__device__ __forceinline__ int32_t load_now(const int32_t* from) {
-  int32_t value;
-  asm volatile("ld.global.nc.s32 %0, [%1];" : "=r"(value) : "l"(from));
-  return value;
-}
-
-__device__ __forceinline__ uint2 load_now(const uint2* from) {
-  uint2 value;
-  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(value.x), "=r"(value.y) : "l"(from));
-  return value;
-}
-
-// The same for sources without alignment.
+// As load_now(), for sources without alignment.
 __device__ __forceinline__ uint2 load_bytes(const uint8_t* from) {
   uint64_t word = 0;
 #pragma unroll 1
@@ -79,12 +66,6 @@ __device__ __forceinline__ TokenRange share_of(const DecodeArguments& a, const C
   range.begin = min(count, shard * range.each);
   range.end = min(count, range.begin + range.each);
   return range;
-}
-
-__device__ __forceinline__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
 }
 
 // Bulk copies of one warp follow each other slowly: lane l of warp w has token 8l + w.
@@ -207,12 +188,5 @@ class ShortTokens {
   bool aligned_;
   uint2 scales_;
 };
-
-// Whether there is a token in row `row` of group `group`.
-template <typename Layout>
-__device__ __forceinline__ bool has_token(const uint8_t* shared, int group, int row) {
-  const int token = kGroupTokens * group + token_of_row(row);
-  return (read<uint32_t>(shared + Layout::kValid + 4 * (token % kShortWarps)) >> (token / kShortWarps) & 1) != 0;
-}
 
 }  // namespace flashmla::cuda
