@@ -24,10 +24,6 @@ constexpr int32_t kTileTokens = 64;
 constexpr int32_t kLeastBoxTokens = 16;
 constexpr int64_t kStrideLimit = int64_t{1} << 40;  // bytes, of a tensor map
 
-constexpr int64_t divide_up(int64_t number, int64_t by) {
-  return (number + by - 1) / by;
-}
-
 }  // namespace
 
 int32_t box_tokens(const Pool& pool) {

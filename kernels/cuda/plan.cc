@@ -13,10 +13,6 @@ constexpr int64_t kGroupTokens = 16;
 constexpr int32_t kManyHeads = 64;
 constexpr int64_t kTokensOfPart = 256;  // less is not worth a second kernel
 
-constexpr int64_t divide_up(int64_t number, int64_t by) {
-  return (number + by - 1) / by;
-}
-
 int32_t most_heads(const Kernels& kernels, int32_t heads) {
   for (const Kernel& kernel : kernels) {
     if (kernel.heads >= heads) return kernel.heads;

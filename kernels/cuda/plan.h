@@ -28,6 +28,11 @@ struct Plan {
   size_t workspace_bytes;
 };
 
+// `number` / `by`, rounded up; both positive, or `number` 0.
+constexpr int64_t divide_up(int64_t number, int64_t by) {
+  return (number + by - 1) / by;
+}
+
 // Chooses among the kernels with the least heads that are enough, or the most there are, and, where those are 64, a
 // half or a quarter of them, and kernels for few tokens with fewer; `occupancies` as `kernels`. `padded_heads` (a
 // multiple of 1 or 64) are computed, but in the way that suits `work.heads`: a head's result must not depend on the
