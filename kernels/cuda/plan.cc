@@ -9,6 +9,7 @@ namespace {
 // Microseconds, like BlockTime.
 constexpr double kCombine = 4.5;
 constexpr double kPerPart = 0.05;
+constexpr double kPerPartial = 0.001;  // of a head, in a part
 constexpr int64_t kGroupTokens = 16;
 constexpr int32_t kManyHeads = 64;
 constexpr int64_t kTokensOfPart = 256;  // less is not worth a second kernel
@@ -40,7 +41,8 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
   for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
     const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
     if (at_once == 0 || (kernel.splits >> splits & 1) == 0) continue;
-    for (int32_t parts = 1; parts <= kMaxParts; parts *= 2) {
+    // Parts are for devices that the rows do not fill.
+    for (int32_t parts = 1; parts <= kMaxParts && (parts == 1 || rows * parts <= at_once); parts *= 2) {
       const int64_t shards = int64_t{splits} * parts;
       if (shards > 1 && shards > divide_up(work.tokens, parts > 1 ? kTokensOfPart : kGroupTokens)) break;
       int64_t block_tokens = divide_up(work.tokens, shards);
@@ -57,7 +59,9 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       const double merge = splits > 1 ? block.merge + block.per_split * splits : 0;
       const bool turns = kernel.takes_turns && shards == 1;
       const double starts = turns ? block.start + block.again * (waves - 1) : block.start * waves;
-      const double time = starts + waves * (of_tokens + merge) + (parts > 1 ? kCombine + kPerPart * parts : 0);
+      const auto partials = static_cast<double>(work.rows * work.heads * parts);
+      const double combine = parts > 1 ? kCombine + kPerPart * parts + kPerPartial * partials : 0;
+      const double time = starts + waves * (of_tokens + merge) + combine;
       if (time < best.time) best = {index, splits, parts, time};
     }
   }

@@ -141,7 +141,6 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   }
 }
 
-// Merging needs a cluster, even of one block.
 inline cudaError_t launch_short_kernel(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid,
                                        cudaStream_t stream) {
   const dim3 blocks(static_cast<unsigned>(grid.rows * grid.parts * grid.splits),
@@ -159,7 +158,7 @@ Kernel describe_short_kernel(const BlockTime& time) {
   constexpr int kMoreThanHalf = 116 * 1024;
   if (kernel.shared_bytes < kMoreThanHalf) kernel.shared_bytes = kMoreThanHalf;
   kernel.most_tokens = Layout::kTileTokens;
-  kernel.splits = kAnySplits;
+  kernel.splits = kAnySplits & ~(1U << 1);  // merging needs a cluster of several blocks
   kernel.launch = &launch_short_kernel;
   return kernel;
 }

@@ -53,7 +53,7 @@ class WarpgroupWorker {
     bool spread = false;  // scales are too far apart for F16
     int table = 0;        // of scales; slower warps may still need the other one
 #pragma unroll 1
-    for (int first = tile_word(2) + team_ * Layout::kGroups; first < end(); first += Layout::kTeams * Layout::kGroups) {
+    for (int first = team_word(0); first < end(); first += Layout::kGroups) {
       const int here = min(end() - first, Layout::kGroups);
       const int own = first + rank_;
       uint32_t valid = 0;
@@ -120,8 +120,11 @@ class WarpgroupWorker {
   __device__ __forceinline__ uint32_t tile_word(int i) const {
     return *reinterpret_cast<const volatile uint32_t*>(shared_ + Layout::kTileWords + 4 * i);
   }
+  __device__ __forceinline__ int team_word(int i) const {
+    return *reinterpret_cast<const volatile int*>(shared_ + Layout::kTeamWords + 8 * team_ + 4 * i);
+  }
   __device__ __forceinline__ int end() const {
-    return __shfl_sync(~0U, static_cast<int>(tile_word(3)), 0);
+    return __shfl_sync(~0U, team_word(1), 0);
   }
 
   // A set with a BF16 chunk is mixed: an instruction has 16 dimensions a warp of one of its chunks, instead of 16 of
@@ -168,12 +171,12 @@ class WarpgroupWorker {
     return read<float>(own_units(set, m)) - kScaleBits - kResultBits;
   }
 
-  static __device__ __forceinline__ int slot_of(int group) {
-    return group % Layout::kSlots;
+  __device__ __forceinline__ int slot_of(int group) const {
+    return Layout::ring().slot(group, team_);
   }
 
   __device__ __forceinline__ void wait_for(int group) const {
-    barrier_wait(smem_address(shared_ + Layout::kFilled + 8 * slot_of(group)), group / Layout::kSlots & 1);
+    barrier_wait(smem_address(shared_ + Layout::kFilled + 8 * slot_of(group)), Layout::ring().round(group) & 1);
   }
 
   __device__ __forceinline__ const uint8_t* scales_of_slot(int slot) const {
@@ -301,7 +304,7 @@ class WarpgroupWorker {
       return;
     }
     const uint32_t weights = tile_word(1) + (team_ * Layout::kHalfBytes >> 4);
-    const int first_slot = slot_of(first);
+    const int first_slot = slot_of(first), end_slot = (team_ + 1) * Layout::kTeamSlots;
     // Operands are converted while those before are multiplied, where there are registers for both.
     constexpr int kOperands = 2;
     ValueOperands a[kOperands];
@@ -309,7 +312,7 @@ class WarpgroupWorker {
     for (int k = 0; k < Layout::kGroups; ++k) {
       // Behind the last group its values come again, for weights of 0.
       const int behind = first_slot + min(k, here - 1);
-      const int slot = behind < Layout::kSlots ? behind : behind - Layout::kSlots;
+      const int slot = behind < end_slot ? behind : behind - Layout::kTeamSlots;
       const uint8_t* rows = shared_ + Layout::kRows + slot * Layout::kSlotBytes;
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
@@ -326,7 +329,7 @@ class WarpgroupWorker {
       }
       if (k + 1 < here) release(slot);
     }
-    release((first_slot + here - 1) % Layout::kSlots);
+    release(slot_of(first + here - 1));
     wgmma_wait<0>();
     pin_accumulators();
   }
