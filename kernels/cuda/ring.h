@@ -1,12 +1,15 @@
-// The warpgroup kernel's rings of slots, as numbers alone: which team has which of a row's groups, and where they lie.
-// Each team has a ring of its own. Its groups are numbered through all rows of the block, and lie in its slots in turn;
-// the copying warps of the team take pairs of them in turn.
+// The warpgroup kernel's ring of slots, as numbers alone. The groups of a block are numbered through all of its rows,
+// and lie in the slots in turn. Copying warps take pairs of them in turn. In each row the teams take tiles of groups in
+// turn, and release their groups in order; a row's groups are all released before anyone reads one of the next row.
 //
-// A barrier tells the parity of a round, not which round it is, so that nobody may be two rounds behind another:
-//   a team waits for its group n after it has read group n - slots, which lay in the same slot a round before
-//   a copying warp waits for the release of group n - slots after that of a group behind n - 2 slots: of the one that
-//   it waited for `kPair * copiers` groups ago. A team releases its groups in their order.
-// With slots that teams share, a team that runs ahead finds the barrier of a round before the last, and takes it.
+// A barrier tells the parity of a round, not which round it is: nobody may ask for a round before the last but one is
+// over. It is over, since then
+//   a team waits for its group n after it has read its tile before (or, of a row's first tiles, all rows before). Every
+//   copying warp has a part of a full tile and fills slots in order, so that all groups before that tile have been
+//   filled: group n - slots, which was in n's slot, is one of them.
+//   a copying warp waits for the release of group n - slots. It has waited for that of some group of each tile up to
+//   about n - slots; one of those tiles is the next one of the team that had n - 2 slots (or one of a later row).
+// With more copying warps a team and its own ones can run ahead of the others by more than a round.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -21,25 +24,16 @@ constexpr int kPair = 2;  // groups that a copying warp takes at a time
 
 struct Ring {
   int teams;
-  int tile;     // groups of a team's tile
-  int slots;    // of a team
-  int copiers;  // of a team
+  int tile;  // groups of a tile
+  int slots;
+  int copiers;
 
-  FLASHMLA_EVERYWHERE constexpr bool is_sound() const { return slots >= kPair * copiers && slots >= tile && tile % kPair == 0; }
-
-  // How many of a row's groups a team has: every teams-th tile.
-  FLASHMLA_EVERYWHERE constexpr int share(int groups, int team) const {
-    const int turn = teams * tile;
-    const int rest = groups % turn - team * tile;
-    return groups / turn * tile + (rest < 0 ? 0 : rest < tile ? rest : tile);
+  FLASHMLA_EVERYWHERE constexpr bool is_sound() const {
+    if (tile % kPair != 0 || slots < tile || kPair * copiers > (teams > 1 ? tile : slots)) return false;
+    return teams == 1 || slots > (teams + 1) * tile;
   }
 
-  // Which group of the row the team's nth is.
-  FLASHMLA_EVERYWHERE constexpr int place_in_row(int nth, int team) const {
-    return (nth / tile * teams + team) * tile + nth % tile;
-  }
-
-  FLASHMLA_EVERYWHERE constexpr int slot(int number, int team) const { return team * slots + number % slots; }
+  FLASHMLA_EVERYWHERE constexpr int slot(int number) const { return number % slots; }
   FLASHMLA_EVERYWHERE constexpr int round(int number) const { return number / slots; }
 };
 

@@ -53,7 +53,7 @@ class WarpgroupWorker {
     bool spread = false;  // scales are too far apart for F16
     int table = 0;        // of scales; slower warps may still need the other one
 #pragma unroll 1
-    for (int first = team_word(0); first < end(); first += Layout::kGroups) {
+    for (int first = tile_word(2) + team_ * Layout::kGroups; first < end(); first += Layout::kTeams * Layout::kGroups) {
       const int here = min(end() - first, Layout::kGroups);
       const int own = first + rank_;
       uint32_t valid = 0;
@@ -120,11 +120,8 @@ class WarpgroupWorker {
   __device__ __forceinline__ uint32_t tile_word(int i) const {
     return *reinterpret_cast<const volatile uint32_t*>(shared_ + Layout::kTileWords + 4 * i);
   }
-  __device__ __forceinline__ int team_word(int i) const {
-    return *reinterpret_cast<const volatile int*>(shared_ + Layout::kTeamWords + 8 * team_ + 4 * i);
-  }
   __device__ __forceinline__ int end() const {
-    return __shfl_sync(~0U, team_word(1), 0);
+    return __shfl_sync(~0U, static_cast<int>(tile_word(3)), 0);
   }
 
   // A set with a BF16 chunk is mixed: an instruction has 16 dimensions a warp of one of its chunks, instead of 16 of
@@ -171,8 +168,8 @@ class WarpgroupWorker {
     return read<float>(own_units(set, m)) - kScaleBits - kResultBits;
   }
 
-  __device__ __forceinline__ int slot_of(int group) const {
-    return Layout::ring().slot(group, team_);
+  static __device__ __forceinline__ int slot_of(int group) {
+    return Layout::ring().slot(group);
   }
 
   __device__ __forceinline__ void wait_for(int group) const {
@@ -304,7 +301,7 @@ class WarpgroupWorker {
       return;
     }
     const uint32_t weights = tile_word(1) + (team_ * Layout::kHalfBytes >> 4);
-    const int first_slot = slot_of(first), end_slot = (team_ + 1) * Layout::kTeamSlots;
+    const int first_slot = slot_of(first);
     // Operands are converted while those before are multiplied, where there are registers for both.
     constexpr int kOperands = 2;
     ValueOperands a[kOperands];
@@ -312,7 +309,7 @@ class WarpgroupWorker {
     for (int k = 0; k < Layout::kGroups; ++k) {
       // Behind the last group its values come again, for weights of 0.
       const int behind = first_slot + min(k, here - 1);
-      const int slot = behind < end_slot ? behind : behind - Layout::kTeamSlots;
+      const int slot = behind < Layout::kSlots ? behind : behind - Layout::kSlots;
       const uint8_t* rows = shared_ + Layout::kRows + slot * Layout::kSlotBytes;
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {

@@ -71,35 +71,27 @@ __device__ __forceinline__ int launched_clusters(const DecodeArguments& a) {
   return static_cast<int>(quotient(gridDim.x, a.splits));
 }
 
-// The pairs of groups of a block's rows that a copying warp has: of its team's every kTeamCopiers-th. Lane t has token t
-// of both.
+// The pairs of groups of a block's rows that a copying warp has: every kCopiers-th of all of them. Lane t has token t.
 template <typename Layout>
 class PairCursor {
  public:
   using Format = typename Layout::Format;
 
   __device__ __forceinline__ PairCursor(const DecodeArguments& a, int warp, int lane)
-      : a_(a),
-        lane_(lane),
-        team_(warp % Layout::kTeams),
-        cluster_(cluster_index()),
-        pair_(warp / Layout::kTeams),
-        work_(work_of<Layout>(a, cluster_)) {
+      : a_(a), lane_(lane), cluster_(cluster_index()), pair_(warp), work_(work_of<Layout>(a, cluster_)) {
     skip_rows();
   }
-
-  __device__ __forceinline__ int team() const { return team_; }
 
   __device__ __forceinline__ bool at_end() const { return cluster_ >= all_clusters(a_); }
 
   __device__ __forceinline__ void next() {
-    pair_ += Layout::kTeamCopiers;
+    pair_ += Layout::kCopiers;
     skip_rows();
   }
 
-  // The number of the first group, of all that the team has, and how many there are: one or two.
+  // The number of the first group, of all that the block copies, and how many there are: one or two.
   __device__ __forceinline__ int number() const { return groups_before_ + kPair * pair_; }
-  __device__ __forceinline__ int groups() const { return min(groups_here() - kPair * pair_, kPair); }
+  __device__ __forceinline__ int groups() const { return min(groups_of(work_.range) - kPair * pair_, kPair); }
 
   // The index of the lane's token; -1: none.
   __device__ __forceinline__ int32_t load() const {
@@ -110,13 +102,12 @@ class PairCursor {
   }
 
  private:
-  __device__ __forceinline__ int groups_here() const { return Layout::ring().share(groups_of(work_.range), team_); }
   __device__ __forceinline__ int32_t position() const {
-    return work_.range.begin + kGroupTokens * Layout::ring().place_in_row(kPair * pair_, team_) + lane_;
+    return work_.range.begin + kPair * kGroupTokens * pair_ + lane_;
   }
   __device__ __forceinline__ void skip_rows() {
     while (true) {
-      const int groups = groups_here();
+      const int groups = groups_of(work_.range);
       const int pairs = (groups + kPair - 1) / kPair;
       if (pair_ < pairs) return;
       pair_ -= pairs;
@@ -128,19 +119,19 @@ class PairCursor {
   }
 
   const DecodeArguments& a_;
-  const int lane_, team_;
+  const int lane_;
   int cluster_, pair_;
   int groups_before_ = 0;  // of the rows before
   RowWork work_;
 };
 
-// Fills the slot of group `number` of a team with the tokens of lanes 0 to 15. Missing tokens become zeros.
+// Fills a slot with the tokens of lanes 0 to 15. Missing tokens become zeros.
 template <typename Layout>
 __device__ __forceinline__ void copy_group(const DecodeArguments& a, const Source<typename Layout::Format>& source,
-                                           int number, int team, uint8_t* shared, int lane) {
+                                           int number, uint8_t* shared, int lane) {
   using Format = typename Layout::Format;
   const uint8_t* anywhere = a.main.pool.base;
-  const int slot = Layout::ring().slot(number, team);
+  const int slot = Layout::ring().slot(number);
   const int round = Layout::ring().round(number);
   if (round > 0) barrier_wait_patiently(smem_address(shared + Layout::kFree + 8 * slot), (round - 1) & 1);
   uint8_t* rows = shared + Layout::kRows + slot * Layout::kSlotBytes;
@@ -166,7 +157,7 @@ __device__ __forceinline__ void copy_group(const DecodeArguments& a, const Sourc
   barrier_arrive_after_copies(filled);
 }
 
-// Copies the groups of the block's rows in their order; the warps of a team take its pairs in turn.
+// Copies the groups of the block's rows in their order; the warps take pairs in turn.
 template <typename Layout>
 __device__ __forceinline__ void copy_groups(const DecodeArguments& a, uint8_t* shared, int warp, int lane) {
   using Format = typename Layout::Format;
@@ -181,7 +172,7 @@ __device__ __forceinline__ void copy_groups(const DecodeArguments& a, uint8_t* s
     index = cursor.load();
 #pragma unroll 1
     for (int i = 0; i < groups; ++i) {
-      copy_group<Layout>(a, source, number + i, cursor.team(), shared, lane);
+      copy_group<Layout>(a, source, number + i, shared, lane);
       source = {shuffle_pointer(source.row, lane + kGroupTokens), shuffle_pointer(source.scales, lane + kGroupTokens),
                 __shfl_sync(~0U, static_cast<int>(source.aligned), lane + kGroupTokens) != 0};
     }

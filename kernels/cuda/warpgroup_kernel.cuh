@@ -63,25 +63,18 @@ __device__ __forceinline__ void compute_rows(const DecodeArguments& a, uint8_t* 
   const Place first = place_of<Layout::kHeads>(a, cluster);
   start_queries<Layout>(a, first, shared, static_cast<int>(threadIdx.x) / 32, static_cast<int>(threadIdx.x) % 32);
   store_sinks<Layout>(sink_of<Layout>(a, first), shared);  // all rows of a block have the same heads
-  if (threadIdx.x == 0) {
-#pragma unroll
-    for (int team = 0; team < Layout::kTeams; ++team) write(shared + Layout::kTeamWords + 8 * team + 4, 0);
-  }
+  if (threadIdx.x == 0) write(shared + Layout::kTileWords + 12, 0);
   while (true) {
     WarpgroupWorker<Layout> worker(shared);
     const int warp = worker.warp(), lane = worker.lane();
     if (threadIdx.x == 0) {
       const RowWork work = work_of<Layout>(a, cluster);
+      const auto first_group = read<int>(shared + Layout::kTileWords + 12);
       write(shared + Layout::kPlace, work.place);
       write(shared + Layout::kCluster, cluster);
-      write(shared + Layout::kTileWords, uint2{b_descriptor(smem_address(shared + Layout::kQuery)),
-                                               b_descriptor(smem_address(shared + Layout::kWeights))});
-#pragma unroll
-      for (int team = 0; team < Layout::kTeams; ++team) {
-        uint8_t* words = shared + Layout::kTeamWords + 8 * team;
-        const auto first = read<int>(words + 4);
-        write(words, int2{first, first + Layout::ring().share(groups_of(work.range), team)});
-      }
+      write(shared + Layout::kTileWords, int4{static_cast<int>(b_descriptor(smem_address(shared + Layout::kQuery))),
+                                              static_cast<int>(b_descriptor(smem_address(shared + Layout::kWeights))),
+                                              first_group, first_group + groups_of(work.range)});
     }
     finish_queries<Layout>(a, shared, warp, lane);
     worker.reset();

@@ -1,8 +1,8 @@
 // Shared memory of the warpgroup kernel, and who does what in it.
 //
-// kCopyWarps warps copy, the others compute. Groups of 16 tokens lie in a ring of slots for each team (ring.h), each
-// with a barrier for "filled" and one for "free", so that the copying warps run ahead, into the block's next row, too.
-// In QK^T each computing warp has a group on its 16 rows of the M side of wgmma. In PV
+// kCopyWarps warps copy, the others compute. Groups of 16 tokens lie in a ring of slots (ring.h), each with a
+// barrier for "filled" and one for "free", so that the copying warps run ahead, into the block's next row, too. In QK^T
+// each computing warp has a group on its 16 rows of the M side of wgmma. In PV
 //   up to 32 heads   a warpgroup is a team of its own: it takes every kTeams-th tile of 4 groups and all value
 //   dimensions 64 heads         two warpgroups are one team: tiles of 8 groups, half of the value dimensions each
 #pragma once
@@ -29,8 +29,7 @@ struct WarpgroupLayout {
   static constexpr int kWorkThreads = 32 * kWorkWarps;
   static constexpr int kThreads = kWorkThreads + 32 * kCopyWarps;
   static constexpr int kBlocksPerSm = kBlocks;
-  static constexpr int kTeamCopiers = kBlocks > 1 ? 1 : kCopyWarps / kTeams;
-  static constexpr int kCopiers = kTeams * kTeamCopiers;  // that have something to do
+  static constexpr int kCopiers = kBlocks > 1 ? 1 : kGroups / kPair;  // that have something to do
   // Of a thread, in steps of 8: at the start, while it copies, and while it computes.
   static constexpr int kRegisters = kRegistersOfSm / kBlocks / kThreads / 8 * 8;
   static constexpr int kCopyRegisters = kHeads <= 16 ? 56 : 40;
@@ -54,10 +53,10 @@ struct WarpgroupLayout {
   static constexpr int kScaleTable = kValueChunks * kWorkWarps * kScaleRow;
   static constexpr int kSmallBytes = 2 * kScaleTable + kTeams * kHeads * 12 + kWorkWarps * kHeads * 8 +
                                      kHeads * (8 + 8 + 8 + 4) + kTeams * 4 * kValueChunks + 9 * 4 * kWorkWarps + 128;
-  static constexpr int kTeamSlots =
-      (kMostSharedBytes - kQueryBytes - kExchangeBytes - kSmallBytes) / (kSlotBytes + kSlotScales + 4 + 16) / kTeams;
-  static constexpr int kSlots = kTeams * kTeamSlots;
-  __host__ __device__ static constexpr Ring ring() { return {kTeams, kGroups, kTeamSlots, kTeamCopiers}; }
+  static constexpr int kSlots =
+      (kMostSharedBytes - kQueryBytes - kExchangeBytes - kSmallBytes) / (kSlotBytes + kSlotScales + 4 + 16);
+
+  __host__ __device__ static constexpr Ring ring() { return {kTeams, kGroups, kSlots, kCopiers}; }
 
   static constexpr int kQuery = 0;  // F16, BF16 in a BF16 chunk
   static constexpr int kWeights = kQuery + kQueryBytes;
@@ -83,12 +82,11 @@ struct WarpgroupLayout {
   static constexpr int kFilled = (kValid + 4 * kSlots + 7) / 8 * 8;     // [slot] barriers
   static constexpr int kFree = kFilled + 8 * kSlots;
   static constexpr int kPlace = (kFree + 8 * kSlots + 15) / 16 * 16;  // of the row: needed again at its end
-  // What is read again in each tile: descriptors of the queries and of the weights, and for each team the number of
-  // its first group in the row and of the one behind its last.
+  // What is read again in each tile: descriptors of the queries and of the weights, the row's first group and the one
+  // behind its last, of all groups that the block copies.
   static constexpr int kTileWords = kPlace + 32;
-  static constexpr int kTeamWords = kTileWords + 8;
   static constexpr int kCluster = kPlace + 24;
-  static constexpr int kBytes = kTeamWords + 8 * kTeams;
+  static constexpr int kBytes = kTileWords + 16;
 
   // Where the blocks of a cluster read each other's results: [head] 512 FP32, padded so that heads differ in banks.
   static constexpr int kCollected = kTeams > 1 ? kRows : 0;
@@ -107,7 +105,7 @@ struct WarpgroupLayout {
     return kQuery + (p / 8) * kHalfBytes + h * kSwizzledRow + 16 * (p & 7);
   }
 
-    static_assert(kWeights % 1024 == 0 && kWeightsBf16 % 1024 == 0 && kRows % 16 == 0 && kScales % 16 == 0);
+  static_assert(kWeights % 1024 == 0 && kWeightsBf16 % 1024 == 0 && kRows % 16 == 0 && kScales % 16 == 0);
   static_assert(kMaxima % 16 == 0 && kFactors % 16 == 0 && kSummaries % 16 == 0 && kSpread % 16 == 0);
   static_assert(kCollected + kHeads * kCollectedStride <= kScales);
   static_assert(kBytes <= kMostSharedBytes);
