@@ -86,6 +86,7 @@ template <typename Layout>
 Kernel describe(void (*function)(DecodeArguments), int threads, const BlockTime& time) {
   Kernel kernel{};
   kernel.heads = Layout::kHeads;
+  kernel.step_tokens = Layout::kGroups * kGroupTokens;
   kernel.time = time;
   kernel.shared_bytes = Layout::kBytes;
   kernel.threads = threads;
@@ -97,14 +98,21 @@ Kernel describe(void (*function)(DecodeArguments), int threads, const BlockTime&
 template <typename Format, int kHeads, int kGroups>
 constexpr BlockTime block_time() {
   constexpr bool kInner = Format::kInnerScales >= 0;
-  if (kHeads == 32) return {.start = 5, .per_token = 0.0575, .merge = kInner ? 5.8 : 4.8, .per_split = 0.1};
-  if (kGroups == 8) {
-    if (kHeads == 16) return {.start = 3.6, .per_token = kInner ? 0.0355 : 0.033, .merge = 3.9};
-    return {.start = 3.6, .per_token = kInner ? 0.0303 : 0.0275, .merge = kInner ? 1.8 : 2.3};
+  if (kHeads == 32) {
+    if (kInner) return {.start = 5.3, .per_token = 0.0563, .merge = 5.8, .per_split = 0.01};
+    return {.start = 4.3, .per_token = 0.0581, .merge = 5, .per_split = 0.06};
   }
-  if (kHeads == 16) return {.start = 3.6, .per_token = kInner ? 0.045 : 0.042, .merge = 4};
-  if (kInner) return {.start = 4.2, .per_token = 0.041, .merge = 0.8, .per_split = 0.03};
-  return {.start = 4.2, .per_token = 0.0385, .per_token_shared = 0.051, .merge = 1.5, .per_split = 0.12};
+  if (kGroups == 8 && kHeads == 16) {
+    if (kInner) return {.start = 3.3, .per_token = 0.034, .merge = 3.8};
+    return {.start = 3.7, .per_token = 0.0331, .merge = 2.4};
+  }
+  if (kGroups == 8) {
+    if (kInner) return {.start = 3.2, .per_token = 0.0303, .merge = 1.8};
+    return {.start = 2.8, .per_token = 0.0274, .merge = 2.3};
+  }
+  if (kHeads == 16) return {.start = 3.5, .per_token = kInner ? 0.045 : 0.0428, .merge = kInner ? 4 : 3.5};
+  if (kInner) return {.start = 3.9, .per_token = 0.0411, .merge = 0.74, .per_split = 0.04};
+  return {.start = 4.2, .per_token = 0.0391, .per_token_shared = 0.051, .merge = 0.96, .per_split = 0.115};
 }
 
 template <typename Format, int kHeads, int kGroups>

@@ -36,6 +36,7 @@ struct Kernel {
   bool takes_turns;  // a block that has a row to itself can go on with another row
   int32_t shared_bytes;
   int32_t threads;
+  int32_t step_tokens = 1;  // that a block works on at a time
   int32_t most_tokens;      // of a block; 0: any number
   int32_t slices = 1;       // dense on sm_90a: blocks that share the value dimensions of the same tokens
   bool lets_combine_start;  // while it still works itself

@@ -45,13 +45,9 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
     for (int32_t parts = 1; parts <= kMaxParts && (parts == 1 || rows * parts <= at_once); parts *= 2) {
       const int64_t shards = int64_t{splits} * parts;
       if (shards > 1 && shards > divide_up(work.tokens, parts > 1 ? kTokensOfPart : kGroupTokens)) break;
-      int64_t block_tokens = divide_up(work.tokens, shards);
-      if (kernel.most_tokens > 0) {
-        if (block_tokens > kernel.most_tokens) continue;
-        // Part of a group takes as long as all of it.
-        block_tokens = divide_up(block_tokens, kGroupTokens) * kGroupTokens;
-      }
-      const auto tokens = static_cast<double>(block_tokens);
+      const int64_t block_tokens = divide_up(work.tokens, shards);
+      if (kernel.most_tokens > 0 && block_tokens > kernel.most_tokens) continue;
+      const auto tokens = static_cast<double>(divide_up(block_tokens, kernel.step_tokens) * kernel.step_tokens);
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
       const bool shared =
           block.per_token_shared > 0 && std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;

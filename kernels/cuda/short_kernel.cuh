@@ -52,6 +52,8 @@ struct ShortWork {
       sums[i] = weigh_head<Layout, kActive>(shared, warp + kShortWarps * i, present, lane);
     }
     __syncthreads();
+    // Nobody here needs scores any more.
+    if constexpr (Layout::kResultsOverScores) cluster_arrive();
     if (values.scales.spread) {
       by = multiply_spread<Layout>(rows, values.scales, groups, results);
       sum_up();
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   if (lane == 0) init_barriers<Layout>(a, shared, rank, warp);
   __syncwarp();
   __syncthreads();
-  cluster_arrive_relaxed();
+  if constexpr (!Layout::kResultsOverScores) cluster_arrive_relaxed();
   tokens.start(a, shard);
 #pragma unroll
   for (int i = 0; i < kHeadsOfWarp; ++i) Queries::store(a, shared, warp + kShortWarps * i, lane, query[i]);
@@ -113,8 +115,10 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
       work.template attend<5>(groups);
     } else if (groups == 6) {
       work.template attend<6>(groups);
-    } else {
+    } else if (groups <= 8) {
       work.template attend<8>(groups);
+    } else {
+      work.template attend<10>(groups);
     }
   }
   cluster_wait();
@@ -158,6 +162,7 @@ Kernel describe_short_kernel(const BlockTime& time) {
   constexpr int kMoreThanHalf = 116 * 1024;
   if (kernel.shared_bytes < kMoreThanHalf) kernel.shared_bytes = kMoreThanHalf;
   kernel.most_tokens = Layout::kTileTokens;
+  kernel.step_tokens = kGroupTokens;
   kernel.splits = kAnySplits & ~(1U << 1);  // merging needs a cluster of several blocks
   kernel.launch = &launch_short_kernel;
   return kernel;
@@ -165,9 +170,15 @@ Kernel describe_short_kernel(const BlockTime& time) {
 
 template <typename Format>
 Kernels describe_short_kernels() {
-  constexpr BlockTime kFew = {.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06};
-  constexpr BlockTime kMore = {.start = 4.6, .per_token = 0.03, .merge = 0.1, .per_split = 0.05};
-  return {describe_short_kernel<Format, 8, 4>(kFew), describe_short_kernel<Format, 8, 8>(kMore)};
+  if constexpr (Format::kInnerScales >= 0) {
+    return {describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
+            describe_short_kernel<Format, 8, 10>({.start = 3.3, .per_token = 0.03, .merge = 0.07, .per_split = 0.053}),
+            describe_short_kernel<Format, 16, 10>({.start = 4.8, .per_token = 0.042, .merge = 0.1, .per_split = 0.04})};
+  } else {
+    return {
+        describe_short_kernel<Format, 8, 4>({.start = 4, .per_token = 0.04, .merge = 0.13, .per_split = 0.027}),
+        describe_short_kernel<Format, 8, 10>({.start = 5.1, .per_token = 0.0193, .merge = 0.22, .per_split = 0.01})};
+  }
 }
 
 }  // namespace flashmla::cuda

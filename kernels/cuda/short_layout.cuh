@@ -11,7 +11,7 @@ constexpr int kShortWarps = 8;
 constexpr int kShortThreads = 32 * kShortWarps;
 static_assert(kShortWarps == kValueChunks);
 
-// kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4 or 8.
+// kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4 or 10.
 template <typename RecordFormat, int kBlockHeads, int kMostGroups>
 struct ShortLayout {
   using Format = RecordFormat;
@@ -38,14 +38,20 @@ struct ShortLayout {
   static constexpr int kWeightsHigh = kWeights + kWeightBytes;                            // the same in BF16
   static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? kWeightBytes : 0);  // and what it lacks
   static constexpr int kScores = kWeightsLow + (kHasBf16Values ? kWeightBytes : 0);       // [chunk][head][row] FP32
-  static constexpr int kResults = kScores + kValueChunks * kHeads * kScoreStride * 4;  // [source][own piece] 4 x FP32
-  static constexpr int kSummaries = kResults + kMaxSplits * kSourceBytes;  // [head][source] {maximum, sum} FP32
-  static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;     // [head][source] FP32
-  static constexpr int kFactors = kShares + kHeads * kMaxSplits * 4;       // [head] 2 x FP32
-  static constexpr int kValid = kFactors + kHeads * 8;                     // [warp] tokens that are there
-  static constexpr int kCopied = kValid + kShortWarps * 4;                 // a barrier
-  static constexpr int kSummarized = kCopied + 8;                          // a barrier
-  static constexpr int kArrived = kSummarized + 8;                         // a barrier
+  static constexpr int kScoreBytes = kValueChunks * kHeads * kScoreStride * 4;
+  static constexpr int kResultBytes = kMaxSplits * kSourceBytes;
+  // Results come where scores were, if there is no room for both.
+  static constexpr bool kResultsOverScores = kScores + kScoreBytes + kResultBytes > 220 * 1024;
+  static constexpr int kResults = kScores + (kResultsOverScores ? 0 : kScoreBytes);  // [source][own piece] 4 x FP32
+  static constexpr int kSummaries =  // [head][source] {maximum, sum} FP32
+      kResultsOverScores ? kScores + (kScoreBytes > kResultBytes ? kScoreBytes : kResultBytes)
+                         : kResults + kResultBytes;
+  static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;  // [head][source] FP32
+  static constexpr int kFactors = kShares + kHeads * kMaxSplits * 4;    // [head] 2 x FP32
+  static constexpr int kValid = kFactors + kHeads * 8;                  // [warp] tokens that are there
+  static constexpr int kCopied = kValid + kShortWarps * 4;              // a barrier
+  static constexpr int kSummarized = kCopied + 8;                       // a barrier
+  static constexpr int kArrived = kSummarized + 8;                      // a barrier
   static constexpr int kBytes = kArrived + 8;
 
   // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
@@ -56,6 +62,8 @@ struct ShortLayout {
   static_assert(Format::kChunk == Chunk::kScaledE4m3 && Format::kBf16Chunk == Format::kScoreChunks - 1);
   static_assert(kQuery % 16 == 0 && kScales % 16 == 0 && kWeights % 16 == 0 && kScores % 16 == 0);
   static_assert(kResults % 16 == 0 && kSummaries % 16 == 0 && kShares % 16 == 0 && kCopied % 8 == 0);
+  // Warps that go apart could not meet at the barrier of the cluster in between.
+  static_assert(!kResultsOverScores || !kHasBf16Values);
   static_assert(kBytes <= 227 * 1024);
 };
 

@@ -152,37 +152,32 @@ class Merge {
     const uint8_t* shares = shared_ + Layout::kShares + 4 * kMaxSplits * item_.head;
     const uint8_t* part = shared_ + Layout::kResults + 8 * number;
     // No switch: its table would have to come from memory.
-    if (splits_ == 8) return add_up_of<8>(shares, part);
-    if (splits_ == 16) return add_up_of<16>(shares, part);
-    if (splits_ == 10) return add_up_of<10>(shares, part);
-    if (splits_ == 14) return add_up_of<14>(shares, part);
-    if (splits_ == 12) return add_up_of<12>(shares, part);
-    if (splits_ == 15) return add_up_of<15>(shares, part);
-    if (splits_ == 9) return add_up_of<9>(shares, part);
-    float2 total = {0, 0};
-    const int stride = source_stride<Layout>(a_);
-#pragma unroll 4
-    for (int s = 0; s < splits_; ++s) add(total, read<float2>(part + s * stride), read<float>(shares + 4 * s));
-    return total;
+    if (splits_ == 8) return add_up_of<8, 8>(shares, part, Layout::kSourceBytes);
+    if (splits_ == 16) return add_up_of<16, 16>(shares, part, Layout::kSourceBytes);
+    if (splits_ == 10) return add_up_of<10, 10>(shares, part, Layout::kSourceBytes);
+    if (splits_ < 4) return add_up_of<2, 4>(shares, part, source_stride<Layout>(a_));
+    if (splits_ < 8) return add_up_of<4, 8>(shares, part, source_stride<Layout>(a_));
+    return add_up_of<9, 16>(shares, part, Layout::kSourceBytes);
   }
 
-  template <int kSplits>
-  static __device__ __forceinline__ float2 add_up_of(const uint8_t* shares, const uint8_t* part) {
-    float share[(kSplits + 3) / 4 * 4];
+  // Of at least kLeast sources, and at most kMost.
+  template <int kLeast, int kMost>
+  __device__ __forceinline__ float2 add_up_of(const uint8_t* shares, const uint8_t* part, int stride) const {
+    float share[(kMost + 3) / 4 * 4];
 #pragma unroll
-    for (int s = 0; s < kSplits; s += 4) {
+    for (int s = 0; s < kMost; s += 4) {
       const auto four = read<float4>(shares + 4 * s);
       share[s] = four.x, share[s + 1] = four.y, share[s + 2] = four.z, share[s + 3] = four.w;
     }
     float2 total = {0, 0};
 #pragma unroll
-    for (int s = 0; s < kSplits; ++s) add(total, read<float2>(part + s * Layout::kSourceBytes), share[s]);
+    for (int s = 0; s < kMost; ++s) {
+      if (s >= kLeast && s >= splits_) break;
+      const auto v = read<float2>(part + s * stride);
+      total.x = fmaf(v.x, share[s], total.x);
+      total.y = fmaf(v.y, share[s], total.y);
+    }
     return total;
-  }
-
-  static __device__ __forceinline__ void add(float2& total, const float2& v, float share) {
-    total.x = fmaf(v.x, share, total.x);
-    total.y = fmaf(v.y, share, total.y);
   }
 
   const DecodeArguments& a_;

@@ -17,7 +17,7 @@ class ShortScore {
 
   // Scores of the chunk, FP32, to shared memory. A NaN scale makes NaN. Short loops: code that runs once is slow.
   __device__ __forceinline__ void run(int groups) const {
-    // V32's ninth chunk: every warp has it for one group.
+    // V32's ninth chunk: every warp has it for a group or two.
     constexpr bool kNinth = Format::kScoreChunks > kValueChunks;
     QueryOperands q[kTiles];
     load_queries(chunk_, q);
@@ -37,15 +37,18 @@ class ShortScore {
       }
     }
     if (kNinth && chunk_ < groups) {
-      float scores[kTiles][4];
       load_queries(Format::kBf16Chunk, q);
+#pragma unroll 1
+      for (int k = chunk_; k < groups; k += kShortWarps) {
+        float scores[kTiles][4];
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
+        for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) scores[n][i] = read<float>(place(chunk_, n, i));
+          for (int i = 0; i < 4; ++i) scores[n][i] = read<float>(place(k, n, i));
+        }
+        add_bf16(k, q, scores);
+        store(k, scores);
       }
-      add_bf16(chunk_, q, scores);
-      store(chunk_, scores);
     }
   }
 
@@ -78,11 +81,12 @@ class ShortScore {
     const float scales[2] = {scale(k, g_), scale(k, g_ + 8)};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      float sum[4] = {0, 0, 0, 0};
+      // Two chains: each instruction waits for the one before it.
+      float sum[2][4] = {};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) mma_f16(sum, a[i], q[n].b[i][0], q[n].b[i][1]);
+      for (int i = 0; i < 4; ++i) mma_f16(sum[i & 1], a[i], q[n].b[i][0], q[n].b[i][1]);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) scores[n][i] = sum[i] * scales[i / 2];
+      for (int i = 0; i < 4; ++i) scores[n][i] = (sum[0][i] + sum[1][i]) * scales[i / 2];
     }
   }
 
@@ -91,11 +95,11 @@ class ShortScore {
     score_operands_bf16(row(k, g_) + Format::kBf16Offset, row(k, g_ + 8) + Format::kBf16Offset, c_, a);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      float sum[4] = {0, 0, 0, 0};
+      float sum[2][4] = {};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) mma_bf16(sum, a[i], q[n].b[i][0], q[n].b[i][1]);
+      for (int i = 0; i < 4; ++i) mma_bf16(sum[i & 1], a[i], q[n].b[i][0], q[n].b[i][1]);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) scores[n][i] += sum[i];
+      for (int i = 0; i < 4; ++i) scores[n][i] += sum[0][i] + sum[1][i];
     }
   }
 

@@ -18,14 +18,14 @@ struct HeadSums {
   float maximum, sum;
 };
 
-// Lane l has rows 2l and 2l + 1 of 64 (and of the next 64).
+// Lane l has rows 2l and 2l + 1 of 64, of the next 64, and so on.
 template <typename Layout>
 struct SoftmaxRows {
   // Bit 2j + i: there is a token in row 64j + 2l + i.
   static __device__ __forceinline__ uint32_t present(const uint8_t* shared, int lane) {
     uint32_t bits = 0;
 #pragma unroll
-    for (int j = 0; j < Layout::kTileTokens / 64; ++j) {
+    for (int j = 0; j < (Layout::kTileTokens + 63) / 64; ++j) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int token = 64 * j + 16 * (lane >> 3) + token_of_row(2 * (lane & 7) + i);
@@ -78,7 +78,9 @@ __device__ __forceinline__ HeadSums weigh_head(uint8_t* shared, int h, uint32_t 
       weight[i] = exp2_fast(product[j][i] == -INFINITY ? -INFINITY : exponent);
       sum += weight[i];
     }
-    const int place = 2 * (((4 * j + (lane >> 3)) * Layout::kHeads + h) * kGroupTokens + 2 * (lane & 7));
+    const int group = 4 * j + (lane >> 3);
+    if (4 * j + 4 > Layout::kGroups && group >= Layout::kGroups) break;
+    const int place = 2 * ((group * Layout::kHeads + h) * kGroupTokens + 2 * (lane & 7));
     write(shared + Layout::kWeights + place, pack_f16x2(weight[0], weight[1]));
     if constexpr (Layout::kHasBf16Values) {
       const uint32_t rounded = pack_bf16x2(weight[0], weight[1]);

@@ -132,19 +132,26 @@ template <typename Format>
 Kernels describe_warpgroup_kernels() {
   if (std::string_view(FLASHMLA_ARCH_NAME) != "sm_90a") return {};
   constexpr bool kInner = Format::kInnerScales >= 0;
-  Kernels kernels = {
-      describe_warpgroup_kernel<Format, 8, 3, 1>(
-          {.start = 8.9, .per_token = kInner ? 0.0214 : 0.022, .merge = 1.2, .again = 4.1}),
-      describe_warpgroup_kernel<Format, 16, 2, 1>(
-          {.start = 7, .per_token = kInner ? 0.0284 : 0.0313, .merge = 4, .again = 1.3}),
-      describe_warpgroup_kernel<Format, 32, 2, 1>(
-          {.start = 8, .per_token = kInner ? 0.039 : 0.042, .merge = kInner ? 6 : 5, .again = 1.3}),
-      describe_warpgroup_kernel<Format, 64, 1, 1>(
-          {.start = 14.7, .per_token = kInner ? 0.0515 : 0.0532, .merge = kInner ? 7 : 4.5, .again = 7.7})};
+  Kernels kernels = {describe_warpgroup_kernel<Format, 8, 3, 1>({.start = kInner ? 7.7 : 9.5,
+                                                                 .per_token = kInner ? 0.0241 : 0.0231,
+                                                                 .merge = kInner ? 1 : 0.3,
+                                                                 .again = kInner ? 2.9 : 4.5}),
+                     describe_warpgroup_kernel<Format, 16, 2, 1>({.start = kInner ? 6.8 : 6.3,
+                                                                  .per_token = kInner ? 0.0274 : 0.0304,
+                                                                  .merge = kInner ? 3.9 : 4.4,
+                                                                  .again = kInner ? 0.3 : 2.2}),
+                     describe_warpgroup_kernel<Format, 32, 2, 1>({.start = kInner ? 7.5 : 7.1,
+                                                                  .per_token = kInner ? 0.0376 : 0.0405,
+                                                                  .merge = kInner ? 6.1 : 5.3,
+                                                                  .again = 1.3}),
+                     describe_warpgroup_kernel<Format, 64, 1, 1>({.start = kInner ? 14.5 : 12.9,
+                                                                  .per_token = kInner ? 0.0515 : 0.0509,
+                                                                  .merge = kInner ? 4.9 : 4.5,
+                                                                  .again = 7.7})};
   // Two blocks on a multiprocessor, each with rows of its own; V32's would need more registers than there are.
   if constexpr (!kInner) {
     kernels.push_back(describe_warpgroup_kernel<Format, 16, 1, 2>(
-        {.start = 5, .per_token = 0.044, .per_token_shared = 0.058, .merge = 6.7, .per_split = 0.04, .again = 1}));
+        {.start = 4.7, .per_token = 0.0437, .per_token_shared = 0.058, .merge = 6.7, .per_split = 0.01, .again = 2.2}));
   }
   return kernels;
 }
