@@ -51,7 +51,7 @@ struct ShortWork {
     for (int i = 0; i < kHeadsOfWarp; ++i) {
       sums[i] = weigh_head<Layout, kActive>(shared, warp + kShortWarps * i, present, lane);
     }
-    __syncthreads();
+    named_barrier(0, kShortThreads);  // of warps that are in different places
     // Nobody here needs scores any more.
     if constexpr (Layout::kResultsOverScores) cluster_arrive();
     if (values.scales.spread) {
