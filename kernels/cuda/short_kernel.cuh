@@ -170,15 +170,18 @@ Kernel describe_short_kernel(const BlockTime& time) {
 
 template <typename Format>
 Kernels describe_short_kernels() {
-  if constexpr (Format::kInnerScales >= 0) {
-    return {describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
-            describe_short_kernel<Format, 8, 10>({.start = 3.3, .per_token = 0.03, .merge = 0.07, .per_split = 0.053}),
-            describe_short_kernel<Format, 16, 10>({.start = 4.8, .per_token = 0.042, .merge = 0.1, .per_split = 0.04})};
-  } else {
-    return {
-        describe_short_kernel<Format, 8, 4>({.start = 4, .per_token = 0.04, .merge = 0.13, .per_split = 0.027}),
-        describe_short_kernel<Format, 8, 10>({.start = 5.1, .per_token = 0.0193, .merge = 0.22, .per_split = 0.01})};
+  constexpr bool kInner = Format::kInnerScales >= 0;
+  Kernels kernels = {
+      describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
+      describe_short_kernel<Format, 8, 10>({.start = kInner ? 3.3 : 5.1,
+                                            .per_token = kInner ? 0.03 : 0.0193,
+                                            .merge = kInner ? 0.07 : 0.22,
+                                            .per_split = kInner ? 0.053 : 0.01})};
+  if constexpr (kInner) {
+    kernels.push_back(
+        describe_short_kernel<Format, 16, 10>({.start = 4.8, .per_token = 0.042, .merge = 0.1, .per_split = 0.04}));
   }
+  return kernels;
 }
 
 }  // namespace flashmla::cuda
