@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 namespace flashmla::bench {
 namespace {
@@ -75,6 +76,14 @@ bool is_covered(const Table& table, const ShapeFilter& filter) {
   return !filter.heads.empty() && table.section == 'B' && table.heads.front() == 128;
 }
 
+// The heads that a name says ("../h16/.."), though its section does not have them by default.
+std::vector<int32_t> heads_of_name(const std::string& part) {
+  const size_t place = part.find("/h");
+  if (place == std::string::npos) return {};
+  const int heads = std::atoi(part.c_str() + place + 2);
+  return heads > 0 ? std::vector<int32_t>{heads} : std::vector<int32_t>{};
+}
+
 // A whole name means that shape alone, though it begins the names of others.
 void keep_named(const std::string& part, std::vector<DeviceShape>& shapes) {
   const bool whole =
@@ -98,7 +107,9 @@ std::string DeviceShape::name() const {
   return name + "/h" + std::to_string(num_heads) + "/sq" + std::to_string(s_q) + "/b" + std::to_string(batch);
 }
 
-std::vector<DeviceShape> device_shapes(const ShapeFilter& filter) {
+std::vector<DeviceShape> device_shapes(const ShapeFilter& wanted) {
+  ShapeFilter filter = wanted;
+  if (filter.heads.empty()) filter.heads = heads_of_name(filter.part_of_name);
   const std::string sections = filter.sections.empty() ? "ABFC" : filter.sections;
   std::vector<DeviceShape> shapes;
   for (const Table& table : tables()) {

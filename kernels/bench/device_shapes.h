@@ -43,7 +43,7 @@ struct DeviceShape {
 struct ShapeFilter {
   std::string sections;        // letters; empty: A, B, F, C
   std::string part_of_name;    // empty: all
-  std::vector<int32_t> heads;  // empty: those of the section
+  std::vector<int32_t> heads;  // empty: those in `part_of_name`, or of the section
   bool quick = false;          // a few of each section
 };
 

@@ -70,6 +70,11 @@ TEST_CASE("bench shapes: a whole name is that shape alone, a part of names is al
   CHECK(alone.front().batch == 1);
   CHECK(device_shapes({.part_of_name = "v4-128+512/h8/sq8"}).size() == 9);
   CHECK(device_shapes({.part_of_name = "v5"}).empty());
+  // Heads that the section does not have by default.
+  const auto other_heads = device_shapes({.part_of_name = "v32-2048/h16/sq4/b32"});
+  REQUIRE(other_heads.size() == 1);
+  CHECK(other_heads[0].num_heads == 16);
+  CHECK(device_shapes({.part_of_name = "v32-2048/h", .heads = {64}}).size() == 22);
 }
 
 TEST_CASE("bench shapes: a quick run has some of each section, and the primary point") {

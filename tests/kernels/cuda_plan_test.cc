@@ -218,6 +218,24 @@ TEST_CASE("plan: one long row is spread over the device, rows that fill the devi
   CHECK(full.parts == 1);
 }
 
+TEST_CASE("plan: rows that fill the device have no parts, long rows that do not have some") {
+  const Kernels kernels = some_kernels();
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 4));
+  CHECK(make_plan(kernels, occupancies, {2, 8, 65536}, 8).grid.parts > 1);
+  for (const int32_t rows : {133, 192, 264, 400}) {
+    CHECK(make_plan(kernels, occupancies, {rows, 8, 65536}, 8).grid.parts == 1);
+  }
+}
+
+TEST_CASE("plan: a block's last tile counts as a whole one") {
+  Kernels kernels = {kernel(8, {.start = 4, .per_token = 0.03, .merge = 1, .per_split = 0.1}, bit(5) | bit(6))};
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  const Work work{16, 8, 1152};  // 231 tokens in 5 blocks, 192 in 6
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 6);
+  kernels[0].step_tokens = 128;
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 5);
+}
+
 TEST_CASE("plan: blocks that take rows in turn are no more than run at the same time") {
   Kernels kernels = {kernel(8, kQuickTokens, kAnySplits)};
   kernels[0].takes_turns = true;
