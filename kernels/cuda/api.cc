@@ -111,21 +111,13 @@ namespace {
 using namespace flashmla;
 using namespace flashmla::cuda;
 
-// A kernel reads one format.
-flashmla_status check_one_format(const flashmla_sparse_decode_params& params, ErrorText& error) {
-  if (params.extra.pool == nullptr || params.extra.topk == 0) return FLASHMLA_OK;
-  if (format_number(params.extra) == format_number(params.main)) return FLASHMLA_OK;
-  return error.set(FLASHMLA_UNSUPPORTED,
-                   "\"extra\" has records of another format than \"main\"; CUDA builds read one format in a call");
-}
-
 template <typename Params>
-Plan plan_of(const flashmla_context& context, const Params& params) {
+Plan plan_of(const flashmla_context& context, const Params& params, int32_t least_parts = 1) {
   const Family& family = context.families[family_of(params)];
   const Work work = work_of(params);
   // Dense rows have the heads of all query tokens; each token's are padded.
   const int32_t padded = padded_heads(params.num_heads) * (work.heads / params.num_heads);
-  return make_plan(family.kernels, family.occupancies, work, padded);
+  return make_plan(family.kernels, family.occupancies, work, padded, least_parts);
 }
 
 const Family& page_family(const flashmla_context& context, const flashmla_dense_decode_params& params) {
@@ -150,6 +142,56 @@ Plan choose_plan(const flashmla_context& context, const flashmla_dense_decode_pa
   const Pool& pool = arguments.main.pool;
   const bool whole = !page_family(context, params).kernels.empty() && pool.aligned && box_tokens(pool) != 0;
   return whole ? page_plan_of(context, params) : plan_of(context, params);
+}
+
+// A kernel reads one format. Where "main" and "extra" have different ones, each gets a kernel of its own, which leaves
+// parts of results, and one adds up the parts of both.
+struct TwoCalls {
+  flashmla_sparse_decode_params main, extra;
+  Plan main_plan, extra_plan;
+
+  TwoCalls(const flashmla_context& context, const flashmla_sparse_decode_params& params) : main(params), extra(params) {
+    main.extra = {};
+    extra.main = params.extra;
+    extra.extra = {};
+    main_plan = plan_of(context, main, 2);
+    extra_plan = plan_of(context, extra, 2);
+  }
+
+  // Where the second kernel's parts begin in the workspace.
+  size_t second() const {
+    return (main_plan.workspace_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  }
+  size_t workspace_bytes() const { return second() + extra_plan.workspace_bytes; }
+};
+
+bool has_two_formats(const flashmla_sparse_decode_params& params) {
+  return params.extra.pool != nullptr && params.extra.topk > 0 &&
+         format_number(params.extra) != format_number(params.main);
+}
+
+flashmla_status decode_two_formats(flashmla_context& context, const flashmla_sparse_decode_params& params) {
+  ErrorText& error = context.error;
+  const TwoCalls calls(context, params);
+  const flashmla_status status =
+      check_workspace(params.workspace, params.workspace_bytes, calls.workspace_bytes(), error);
+  if (status != FLASHMLA_OK) return status;
+  DecodeArguments main = make_arguments(calls.main), extra = make_arguments(calls.extra);
+  auto* const second = reinterpret_cast<float*>(static_cast<uint8_t*>(params.workspace) + calls.second());
+  const Grid &grid = calls.main_plan.grid, &extra_grid = calls.extra_plan.grid;
+  set_shards(main, grid.splits, grid.parts, static_cast<float*>(params.workspace));
+  set_shards(extra, extra_grid.splits, extra_grid.parts, second);
+  const CurrentDevice current(context.device);
+  cudaError_t result = current.error();
+  const auto stream = static_cast<cudaStream_t>(params.stream);
+  const Kernel &kernel = *calls.main_plan.kernel, &extra_kernel = *calls.extra_plan.kernel;
+  if (result == cudaSuccess) result = kernel.launch(kernel, main, grid, stream);
+  if (result == cudaSuccess) result = extra_kernel.launch(extra_kernel, extra, extra_grid, stream);
+  if (result == cudaSuccess) {
+    result = combine_two(main, {second, extra_grid.parts}, grid.rows, main.heads_per_row, stream);
+  }
+  if (result == cudaSuccess) return FLASHMLA_OK;
+  return error.set(FLASHMLA_DEVICE_ERROR, "%s", cudaGetErrorString(result));
 }
 
 template <typename Params>
@@ -225,18 +267,19 @@ flashmla_status flashmla_sparse_decode_workspace(flashmla_context* context, cons
                                                  size_t* bytes) {
   flashmla_status status = begin_workspace_call(context, params, bytes);
   if (status == FLASHMLA_OK) status = check_sparse_shape(*params, context->error);
-  if (status == FLASHMLA_OK) status = check_one_format(*params, context->error);
   if (status != FLASHMLA_OK) return status;
-  *bytes = params->batch == 0 ? 0 : plan_of(*context, *params).workspace_bytes;
+  *bytes = 0;
+  if (params->batch == 0) return FLASHMLA_OK;
+  *bytes = has_two_formats(*params) ? TwoCalls(*context, *params).workspace_bytes()
+                                    : plan_of(*context, *params).workspace_bytes;
   return FLASHMLA_OK;
 }
 
 flashmla_status flashmla_sparse_decode(flashmla_context* context, const flashmla_sparse_decode_params* params) {
   flashmla_status status = begin_call(context, params);
   if (status == FLASHMLA_OK) status = check_sparse_decode(*params, context->error);
-  if (status == FLASHMLA_OK) status = check_one_format(*params, context->error);
   if (status != FLASHMLA_OK || params->batch == 0) return status;
-  return decode(*context, *params);
+  return has_two_formats(*params) ? decode_two_formats(*context, *params) : decode(*context, *params);
 }
 
 flashmla_status flashmla_dense_decode_workspace(flashmla_context* context, const flashmla_dense_decode_params* params,

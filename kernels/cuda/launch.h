@@ -97,8 +97,17 @@ Kernels kernels_v32_sm90();
 Kernels kernels_dense576_sm90();  // for pages as box_tokens() (dense_plan.h) says
 Kernels kernels_dense512_sm90();
 
+// Results of clusters in a layout of their own (combine.cu).
+struct Partials {
+  const float* values;
+  int32_t parts;
+};
+
 // Adds up the parts of every row; `heads`: of a row (dense: of all its query tokens). `early`: the kernel before lets
 // it start while it still works itself.
 cudaError_t combine(const DecodeArguments& arguments, int32_t rows, int32_t heads, bool early, cudaStream_t stream);
+// The same of two kernels' parts, of the same rows and heads.
+cudaError_t combine_two(const DecodeArguments& arguments, const Partials& more, int32_t rows, int32_t heads,
+                        cudaStream_t stream);
 
 }  // namespace flashmla::cuda

@@ -35,16 +35,20 @@ struct Choice {
   double time = std::numeric_limits<double>::infinity();
 };
 
-void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, const Work& work, Choice& best) {
+void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, const Work& work, int32_t least_parts,
+              Choice& best) {
   const int64_t rows = work.rows * divide_up(work.heads, kernel.heads);
   const BlockTime& block = kernel.time;
   for (int32_t splits = 1; splits <= kMaxSplits; ++splits) {
     const int64_t at_once = occupancy.clusters[static_cast<size_t>(splits)];
     if (at_once == 0 || (kernel.splits >> splits & 1) == 0) continue;
-    // Parts are for devices that the rows do not fill.
-    for (int32_t parts = 1; parts <= kMaxParts && (parts == 1 || rows * parts <= at_once); parts *= 2) {
+    for (int32_t parts = least_parts; parts <= kMaxParts; parts *= 2) {
       const int64_t shards = int64_t{splits} * parts;
-      if (shards > 1 && shards > divide_up(work.tokens, parts > 1 ? kTokensOfPart : kGroupTokens)) break;
+      const bool more_parts = parts > least_parts;
+      // They are for devices that the rows do not fill.
+      if (more_parts && rows * parts > at_once) break;
+      const int64_t most_shards = divide_up(work.tokens, more_parts ? kTokensOfPart : kGroupTokens);
+      if (shards > std::max<int64_t>(most_shards, least_parts)) break;
       const int64_t block_tokens = divide_up(work.tokens, shards);
       if (kernel.most_tokens > 0 && block_tokens > kernel.most_tokens) continue;
       const auto tokens = static_cast<double>(divide_up(block_tokens, kernel.step_tokens) * kernel.step_tokens);
@@ -66,11 +70,11 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
 }  // namespace
 
 Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
-               int32_t padded_heads) {
+               int32_t padded_heads, int32_t least_parts) {
   const int32_t most = most_heads(kernels, work.heads);
   Choice best;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    if (suits(kernels[i], most)) consider(kernels[i], i, occupancies[i], work, best);
+    if (suits(kernels[i], most)) consider(kernels[i], i, occupancies[i], work, least_parts, best);
   }
   Plan plan{&kernels[best.kernel], {}, 0};
   const auto head_blocks = static_cast<int32_t>(divide_up(padded_heads, plan.kernel->heads));

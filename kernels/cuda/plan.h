@@ -36,9 +36,9 @@ constexpr int64_t divide_up(int64_t number, int64_t by) {
 // Chooses among the kernels with the least heads that are enough, or the most there are, and, where those are 64, a
 // half or a quarter of them, and kernels for few tokens with fewer; `occupancies` as `kernels`. `padded_heads` (a
 // multiple of 1 or 64) are computed, but in the way that suits `work.heads`: a head's result must not depend on the
-// padding.
+// padding. `least_parts`: 2 if the results are to be added to those of another plan.
 Plan make_plan(const Kernels& kernels, const std::vector<Occupancy>& occupancies, const Work& work,
-               int32_t padded_heads);
+               int32_t padded_heads, int32_t least_parts = 1);
 
 // Bytes of the results of `parts` clusters for each row (DecodeArguments::partial): kPartialDims values, maximum and
 // sum for each head.

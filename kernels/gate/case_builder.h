@@ -40,6 +40,7 @@ class CaseBuilder {
 void add_model_shapes(CaseBuilder& builder);
 void add_large_model_shapes(CaseBuilder& builder);
 void add_many_rows(CaseBuilder& builder);
+void add_two_formats(CaseBuilder& builder);                                 // in "main" and "extra"
 void add_published_shapes(CaseBuilder& builder);                            // of upstream's table of errors
 void add_head_counts(CaseBuilder& builder);                                 // every format with every head count
 void add_query_tokens(CaseBuilder& builder);                                // every format with 1 to 16 query tokens

@@ -30,6 +30,7 @@ bool Case::ordinary() const {
 
 std::string Case::shape() const {
   std::string text = dense ? "dense " + std::to_string(d_qk) : std::string("sparse ") + format_name(format);
+  if (extra_format) text += std::string("+") + format_name(*extra_format);
   text += " b" + std::to_string(batch) + " sq" + std::to_string(s_q) + " h" + std::to_string(num_heads);
   if (dense) return text + " len<=" + std::to_string(longest) + " page" + std::to_string(page_size);
   text += " topk" + std::to_string(main_topk);
@@ -56,6 +57,7 @@ std::vector<Case> make_cases(CaseSet set, uint64_t seed) {
     add_dense_sizes(builder);
     add_large_model_shapes(builder);
     add_published_shapes(builder);
+    add_two_formats(builder);
   }
   add_random(builder, seed, set == CaseSet::kFull ? 300 : 20);
   return builder.take();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct Case {
 
   // Sparse only.
   flashmla_kv_format format = FLASHMLA_KV_V4_584;
+  std::optional<flashmla_kv_format> extra_format;  // if it is another one
   int32_t main_topk = 64;
   int32_t extra_topk = 0;  // 0 = no extra cache
   int32_t main_page_size = 64;

@@ -88,11 +88,12 @@ void Problem::make_sparse(const Case& one) {
   sparse_.q_token_stride = q_strides_.token;
   sparse_.q_head_stride = q_strides_.head;
   sparse_.softmax_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(d_qk)));
-  sparse_.main = make_sparse_cache(one, {one.main_topk, one.main_page_size, one.spoiler != Spoiler::kNone}, random,
-                                   {main_.pool, main_.indices, main_.topk_length});
+  sparse_.main = make_sparse_cache(one, {one.format, one.main_topk, one.main_page_size, one.spoiler != Spoiler::kNone},
+                                   random, {main_.pool, main_.indices, main_.topk_length});
   if (one.extra_topk > 0) {
-    sparse_.extra = make_sparse_cache(one, {one.extra_topk, one.extra_page_size, false}, random,
-                                      {extra_.pool, extra_.indices, extra_.topk_length});
+    sparse_.extra =
+        make_sparse_cache(one, {one.extra_format.value_or(one.format), one.extra_topk, one.extra_page_size, false},
+                          random, {extra_.pool, extra_.indices, extra_.topk_length});
   }
   if (one.sink == Sink::kNone) return;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -160,11 +160,11 @@ flashmla_sparse_kv make_sparse_cache(const Case& one, const CacheShape& shape, R
   const int32_t pages = (wanted_slots + shape.page_size - 1) / shape.page_size + 1;
   const int32_t slots = (pages - 1) * shape.page_size;  // the last page is for the spoiler alone
   flashmla_sparse_kv kv{};
-  kv.format = one.format;
+  kv.format = shape.format;
   kv.num_pages = pages;
   kv.page_size = shape.page_size;
   // Some cases with pages padded as upstream does it (a multiple of 576), some with pages that touch.
-  kv.page_stride_bytes = page_bytes(one.format, shape.page_size);
+  kv.page_stride_bytes = page_bytes(shape.format, shape.page_size);
   if (one.seed % 2 == 0) kv.page_stride_bytes = (kv.page_stride_bytes + 575) / 576 * 576;
   if (one.strided || one.unaligned) kv.page_stride_bytes += 37;
   const int64_t pool_offset = one.unaligned ? 1 : 0;

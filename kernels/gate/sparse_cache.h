@@ -11,6 +11,7 @@
 namespace flashmla::gate {
 
 struct CacheShape {
+  flashmla_kv_format format;
   int32_t topk;
   int32_t page_size;
   bool spoiled;  // all query tokens of request 0 select the spoiler of the case first

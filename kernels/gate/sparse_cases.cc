@@ -154,6 +154,33 @@ void add_many_rows(CaseBuilder& builder) {
   }
 }
 
+// A window in FP8 beside compressed tokens in FP4, as V4.1 has them, and other pairs.
+void add_two_formats(CaseBuilder& builder) {
+  const auto add = [&](flashmla_kv_format main, flashmla_kv_format extra, const std::string& name, auto edit) {
+    builder.add(std::string(format_name(main)) + "+" + format_name(extra) + "-" + name, [&](Case& one) {
+      one.format = main, one.extra_format = extra;
+      one.main_topk = 128, one.extra_topk = 512, one.extra_page_size = 256;
+      edit(one);
+    });
+  };
+  constexpr flashmla_kv_format kMain = FLASHMLA_KV_V41_528, kExtra = FLASHMLA_KV_V41_FP4_288;
+  for (const int32_t heads : {1, 8, 16, 64, 128}) {
+    add(kMain, kExtra, "h" + std::to_string(heads), [&](Case& one) { one.num_heads = heads, one.s_q = 2; });
+  }
+  add(kMain, kExtra, "verify-step",
+      [](Case& one) { one.s_q = 8, one.selection = Selection::kWindow, one.sink = Sink::kFinite, one.lengths = true; });
+  add(kMain, kExtra, "b32", [](Case& one) { one.batch = 32, one.sink = Sink::kMixed; });
+  add(kMain, kExtra, "few",
+      [](Case& one) { one.main_topk = 1, one.extra_topk = 3, one.batch = 3, one.lengths = true; });
+  add(kMain, kExtra, "no-main", [](Case& one) { one.main_topk = 0, one.sink = Sink::kFinite; });
+  add(kMain, kExtra, "none-valid", [](Case& one) { one.invalid = Invalid::kAll; });
+  add(kMain, kExtra, "some-invalid", [](Case& one) { one.invalid = Invalid::kSome, one.strided = true; });
+  add(kMain, kExtra, "unaligned", [](Case& one) { one.unaligned = true, one.main_topk = 65; });
+  add(kMain, kExtra, "scales-tiny", [](Case& one) { one.scales = Scales::kTiny; });
+  add(FLASHMLA_KV_V4_584, kMain, "h8", [](Case&) {});
+  add(kExtra, FLASHMLA_KV_V4_584, "h8", [](Case& one) { one.s_q = 4, one.lengths = true; });
+}
+
 void add_large_model_shapes(CaseBuilder& builder) {
   builder.add("v4-rows136-h64", [](Case& one) { make_many_rows(one, 8, 64, 640); });
   for (const int32_t batch : {1, 2, 8, 64}) {

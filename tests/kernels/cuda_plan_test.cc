@@ -227,6 +227,19 @@ TEST_CASE("plan: rows that fill the device have no parts, long rows that do not 
   }
 }
 
+TEST_CASE("plan: a call that is one of two for a row leaves parts, whatever its tokens and rows") {
+  const Kernels kernels = some_kernels();
+  for (const std::vector<Occupancy>& occupancies : some_devices()) {
+    for (const Work& work : many_works()) {
+      const Plan plan = make_plan(kernels, occupancies, work, work.heads, 2);
+      REQUIRE(plan.grid.parts >= 2);
+      REQUIRE(plan.grid.parts % 2 == 0);
+      REQUIRE(plan.workspace_bytes == partial_bytes(work.rows, work.heads, plan.grid.parts));
+      REQUIRE(plan.grid.clusters == work.rows * plan.grid.parts);
+    }
+  }
+}
+
 TEST_CASE("plan: a block's last tile counts as a whole one") {
   Kernels kernels = {kernel(8, {.start = 4, .per_token = 0.03, .merge = 1, .per_split = 0.1}, bit(5) | bit(6))};
   const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
