@@ -183,6 +183,12 @@ void add_two_formats(CaseBuilder& builder) {
 
 void add_large_model_shapes(CaseBuilder& builder) {
   builder.add("v4-rows136-h64", [](Case& one) { make_many_rows(one, 8, 64, 640); });
+  // A block has a row to itself, many times as long as what it holds of it.
+  builder.add("v4-rows136-1152", [](Case& one) { make_many_rows(one, 8, 8, 1152); });
+  builder.add("v32-rows136-2048-h16", [](Case& one) {
+    one.format = FLASHMLA_KV_V32_656;
+    make_many_rows(one, 8, 16, 2048);
+  });
   for (const int32_t batch : {1, 2, 8, 64}) {
     builder.add("v4-128+512-b" + std::to_string(batch), [&](Case& one) {
       one.batch = batch, one.main_topk = 128, one.extra_topk = 512, one.sink = Sink::kFinite, one.lengths = batch == 8;
