@@ -59,7 +59,7 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       const double merge = splits > 1 ? block.merge + block.per_split * splits : 0;
       const bool turns = kernel.takes_turns && shards == 1;
       const double starts = turns ? block.start + block.again * (waves - 1) : block.start * waves;
-      const auto partials = static_cast<double>(work.rows * work.heads * parts);
+      const double partials = static_cast<double>(work.rows) * work.heads * parts;
       const double combine = parts > 1 ? kCombine + kPerPart * parts + kPerPartial * partials : 0;
       const double time = starts + waves * (of_tokens + merge) + combine;
       if (time < best.time) best = {index, splits, parts, time};
