@@ -35,9 +35,12 @@ size_t family_of(const flashmla_dense_decode_params& params) {
   return kFirstDenseFamily + (params.d_qk == kDenseDimsLong ? 0 : 1);
 }
 
+int64_t most_tokens(const flashmla_sparse_kv& kv) {
+  return kv.pool != nullptr ? kv.topk : 0;
+}
+
 Work work_of(const flashmla_sparse_decode_params& params) {
-  return {params.batch * params.s_q, params.num_heads,
-          int64_t{params.main.topk} + (params.extra.pool != nullptr ? params.extra.topk : 0)};
+  return {params.batch * params.s_q, params.num_heads, most_tokens(params.main) + most_tokens(params.extra)};
 }
 
 Work work_of(const flashmla_dense_decode_params& params) {
@@ -94,7 +97,7 @@ Kernels by_heads(Kernels kernels, const Kernels& few_tokens, const Kernels& more
 }
 
 int32_t padded_heads(int32_t heads) {
-  return (heads + kHeadMultiple - 1) / kHeadMultiple * kHeadMultiple;
+  return static_cast<int32_t>(round_up(heads, kHeadMultiple));
 }
 
 }  // namespace
@@ -144,6 +147,20 @@ Plan choose_plan(const flashmla_context& context, const flashmla_dense_decode_pa
   return whole ? page_plan_of(context, params) : plan_of(context, params);
 }
 
+cudaError_t launch(const Plan& plan, const DecodeArguments& arguments, cudaStream_t stream) {
+  return plan.kernel->launch(*plan.kernel, arguments, plan.grid, stream);
+}
+
+// What `start` starts on the context's device.
+template <typename Start>
+flashmla_status start_on_device(flashmla_context& context, Start start) {
+  const CurrentDevice current(context.device);
+  cudaError_t result = current.error();
+  if (result == cudaSuccess) result = start();
+  if (result == cudaSuccess) return FLASHMLA_OK;
+  return context.error.set(FLASHMLA_DEVICE_ERROR, "%s", cudaGetErrorString(result));
+}
+
 // A kernel reads one format. Where "main" and "extra" have different ones, each gets a kernel of its own, which leaves
 // parts of results, and one adds up the parts of both.
 struct TwoCalls {
@@ -160,57 +177,48 @@ struct TwoCalls {
 
   // Where the second kernel's parts begin in the workspace.
   size_t second() const {
-    return (main_plan.workspace_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+    return static_cast<size_t>(round_up(static_cast<int64_t>(main_plan.workspace_bytes), kWorkspaceAlignment));
   }
   size_t workspace_bytes() const { return second() + extra_plan.workspace_bytes; }
 };
 
 bool has_two_formats(const flashmla_sparse_decode_params& params) {
-  return params.extra.pool != nullptr && params.extra.topk > 0 &&
-         format_number(params.extra) != format_number(params.main);
+  return most_tokens(params.extra) > 0 && format_number(params.extra) != format_number(params.main);
 }
 
 flashmla_status decode_two_formats(flashmla_context& context, const flashmla_sparse_decode_params& params) {
-  ErrorText& error = context.error;
   const TwoCalls calls(context, params);
   const flashmla_status status =
-      check_workspace(params.workspace, params.workspace_bytes, calls.workspace_bytes(), error);
+      check_workspace(params.workspace, params.workspace_bytes, calls.workspace_bytes(), context.error);
   if (status != FLASHMLA_OK) return status;
   DecodeArguments main = make_arguments(calls.main), extra = make_arguments(calls.extra);
   auto* const second = reinterpret_cast<float*>(static_cast<uint8_t*>(params.workspace) + calls.second());
   const Grid &grid = calls.main_plan.grid, &extra_grid = calls.extra_plan.grid;
   set_shards(main, grid.splits, grid.parts, static_cast<float*>(params.workspace));
   set_shards(extra, extra_grid.splits, extra_grid.parts, second);
-  const CurrentDevice current(context.device);
-  cudaError_t result = current.error();
   const auto stream = static_cast<cudaStream_t>(params.stream);
-  const Kernel &kernel = *calls.main_plan.kernel, &extra_kernel = *calls.extra_plan.kernel;
-  if (result == cudaSuccess) result = kernel.launch(kernel, main, grid, stream);
-  if (result == cudaSuccess) result = extra_kernel.launch(extra_kernel, extra, extra_grid, stream);
-  if (result == cudaSuccess) {
-    result = combine_two(main, {second, extra_grid.parts}, grid.rows, main.heads_per_row, stream);
-  }
-  if (result == cudaSuccess) return FLASHMLA_OK;
-  return error.set(FLASHMLA_DEVICE_ERROR, "%s", cudaGetErrorString(result));
+  return start_on_device(context, [&] {
+    cudaError_t result = launch(calls.main_plan, main, stream);
+    if (result == cudaSuccess) result = launch(calls.extra_plan, extra, stream);
+    if (result != cudaSuccess) return result;
+    return combine_two(main, {second, extra_grid.parts}, grid.rows, main.heads_per_row, stream);
+  });
 }
 
 template <typename Params>
 flashmla_status decode(flashmla_context& context, const Params& params) {
-  ErrorText& error = context.error;
   DecodeArguments arguments = make_arguments(params);
   const Plan plan = choose_plan(context, params, arguments);
-  const flashmla_status status = check_workspace(params.workspace, params.workspace_bytes, plan.workspace_bytes, error);
+  const flashmla_status status =
+      check_workspace(params.workspace, params.workspace_bytes, plan.workspace_bytes, context.error);
   if (status != FLASHMLA_OK) return status;
   set_shards(arguments, plan.grid.splits, plan.grid.parts, static_cast<float*>(params.workspace));
-  const CurrentDevice current(context.device);
-  cudaError_t result = current.error();
   const auto stream = static_cast<cudaStream_t>(params.stream);
-  if (result == cudaSuccess) result = plan.kernel->launch(*plan.kernel, arguments, plan.grid, stream);
-  if (result == cudaSuccess && plan.grid.parts > 1) {
-    result = combine(arguments, plan.grid.rows, arguments.heads_per_row, plan.kernel->lets_combine_start, stream);
-  }
-  if (result == cudaSuccess) return FLASHMLA_OK;
-  return error.set(FLASHMLA_DEVICE_ERROR, "%s", cudaGetErrorString(result));
+  return start_on_device(context, [&] {
+    const cudaError_t result = launch(plan, arguments, stream);
+    if (result != cudaSuccess || plan.grid.parts == 1) return result;
+    return combine(arguments, plan.grid.rows, arguments.heads_per_row, plan.kernel->lets_combine_start, stream);
+  });
 }
 
 }  // namespace

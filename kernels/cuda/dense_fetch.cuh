@@ -187,8 +187,7 @@ __device__ __forceinline__ void load_queries(const Call& call, const Task& task,
       const RowOfTask place(call, task, row);
       const uint16_t* q = call.q + task.request * call.q_stride.batch + place.token * call.q_stride.token +
                           place.head * call.q_stride.head + 8 * piece;
-      values = {q[0] | static_cast<uint32_t>(q[1]) << 16, q[2] | static_cast<uint32_t>(q[3]) << 16,
-                q[4] | static_cast<uint32_t>(q[5]) << 16, q[6] | static_cast<uint32_t>(q[7]) << 16};
+      values = load_elements(q);
     }
     write(shared + Layout::kQuery + piece / 8 * Layout::kOperandBytes + row * 128 + ((piece ^ row) & 7) * 16, values);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cuda/tensor_map.h"
+
 namespace flashmla::cuda {
 namespace {
 
@@ -22,7 +24,6 @@ constexpr double kSpread = 1.05;        // the model is to be sure that sharing 
 
 constexpr int32_t kTileTokens = 64;
 constexpr int32_t kLeastBoxTokens = 16;
-constexpr int64_t kStrideLimit = int64_t{1} << 40;  // bytes, of a tensor map
 
 }  // namespace
 

@@ -106,6 +106,14 @@ __device__ __forceinline__ const uint8_t* shuffle_pointer(const uint8_t* pointer
   return reinterpret_cast<const uint8_t*>(__shfl_sync(~0U, reinterpret_cast<unsigned long long>(pointer), lane));
 }
 
+// Eight elements of 16 bits that may lie anywhere.
+__device__ __forceinline__ uint4 load_elements(const uint16_t* from) {
+  uint32_t w[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) w[j] = from[2 * j] | static_cast<uint32_t>(from[2 * j + 1]) << 16;
+  return {w[0], w[1], w[2], w[3]};
+}
+
 // Copies kTimes pieces of kLanes * 16 bytes of each of a warp's 16 tokens; 32 / kLanes tokens at a time. `row`: of the
 // token of this lane, null: zeros, `anywhere` is then an address that may be read.
 template <int kLanes, int kTimes, int kStride>

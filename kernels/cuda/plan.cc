@@ -51,7 +51,7 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       if (shards > std::max<int64_t>(most_shards, least_parts)) break;
       const int64_t block_tokens = divide_up(work.tokens, shards);
       if (kernel.most_tokens > 0 && block_tokens > kernel.most_tokens) continue;
-      const auto tokens = static_cast<double>(divide_up(block_tokens, kernel.step_tokens) * kernel.step_tokens);
+      const auto tokens = static_cast<double>(round_up(block_tokens, kernel.step_tokens));
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
       const bool shared =
           block.per_token_shared > 0 && std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;

@@ -32,6 +32,9 @@ struct Plan {
 constexpr int64_t divide_up(int64_t number, int64_t by) {
   return (number + by - 1) / by;
 }
+constexpr int64_t round_up(int64_t number, int64_t multiple) {
+  return divide_up(number, multiple) * multiple;
+}
 
 // Chooses among the kernels with the least heads that are enough, or the most there are, and, where those are 64, a
 // half or a quarter of them, and kernels for few tokens with fewer; `occupancies` as `kernels`. `padded_heads` (a

@@ -70,13 +70,6 @@ struct QueryConverter {
     }
   }
 
-  __device__ __forceinline__ static uint4 load_elements(const uint16_t* q) {
-    uint32_t w[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) w[j] = q[2 * j] | static_cast<uint32_t>(q[2 * j + 1]) << 16;
-    return {w[0], w[1], w[2], w[3]};
-  }
-
   // One warp.
   __device__ __forceinline__ static void store(const DecodeArguments& a, uint8_t* shared, int h, int lane,
                                                const uint4 (&piece)[kPerLane]) {

@@ -145,15 +145,6 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   }
 }
 
-inline cudaError_t launch_short_kernel(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid,
-                                       cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>(grid.rows * grid.parts * grid.splits),
-                    static_cast<unsigned>(grid.head_blocks), 1);
-  const ClusterLaunch launch(kernel, blocks, grid.splits, stream);
-  void* pointers[] = {const_cast<DecodeArguments*>(&arguments)};
-  return cudaLaunchKernelExC(&launch.config(), kernel.function, pointers);
-}
-
 template <typename Format, int kHeads, int kGroups>
 Kernel describe_short_kernel(const BlockTime& time) {
   using Layout = ShortLayout<Format, kHeads, kGroups>;
@@ -164,7 +155,6 @@ Kernel describe_short_kernel(const BlockTime& time) {
   kernel.most_tokens = Layout::kTileTokens;
   kernel.step_tokens = kGroupTokens;
   kernel.splits = kAnySplits & ~(1U << 1);  // merging needs a cluster of several blocks
-  kernel.launch = &launch_short_kernel;
   return kernel;
 }
 

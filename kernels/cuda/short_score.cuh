@@ -13,7 +13,7 @@ class ShortScore {
   static constexpr int kTiles = Layout::kHeads / 8;
 
   __device__ __forceinline__ ShortScore(uint8_t* shared, int chunk, int lane)
-      : shared_(shared), chunk_(chunk), lane_(lane), g_(lane >> 2), c_(lane & 3) {}
+      : shared_(shared), chunk_(chunk), g_(lane >> 2), c_(lane & 3) {}
 
   // Scores of the chunk, FP32, to shared memory. A NaN scale makes NaN. Short loops: code that runs once is slow.
   __device__ __forceinline__ void run(int groups) const {
@@ -74,6 +74,19 @@ class ShortScore {
     }
   }
 
+  // A chunk's products to two sums: each instruction waits for the one before it.
+  template <bool kBf16>
+  __device__ __forceinline__ static void multiply(const ScoreOperands& a, const QueryOperands& q, float (&sum)[2][4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kBf16) {
+        mma_bf16(sum[i & 1], a[i], q.b[i][0], q.b[i][1]);
+      } else {
+        mma_f16(sum[i & 1], a[i], q.b[i][0], q.b[i][1]);
+      }
+    }
+  }
+
   __device__ __forceinline__ void multiply_e4m3(int k, const QueryOperands (&q)[kTiles],
                                                 float (&scores)[kTiles][4]) const {
     ScoreOperands a;
@@ -81,10 +94,8 @@ class ShortScore {
     const float scales[2] = {scale(k, g_), scale(k, g_ + 8)};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      // Two chains: each instruction waits for the one before it.
       float sum[2][4] = {};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) mma_f16(sum[i & 1], a[i], q[n].b[i][0], q[n].b[i][1]);
+      multiply<false>(a, q[n], sum);
 #pragma unroll
       for (int i = 0; i < 4; ++i) scores[n][i] = (sum[0][i] + sum[1][i]) * scales[i / 2];
     }
@@ -96,8 +107,7 @@ class ShortScore {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       float sum[2][4] = {};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) mma_bf16(sum[i & 1], a[i], q[n].b[i][0], q[n].b[i][1]);
+      multiply<true>(a, q[n], sum);
 #pragma unroll
       for (int i = 0; i < 4; ++i) scores[n][i] += sum[0][i] + sum[1][i];
     }
@@ -118,7 +128,7 @@ class ShortScore {
   }
 
   uint8_t* shared_;
-  const int chunk_, lane_, g_, c_;
+  const int chunk_, g_, c_;
 };
 
 }  // namespace flashmla::cuda

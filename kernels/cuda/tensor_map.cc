@@ -7,8 +7,7 @@ namespace {
 
 constexpr uint32_t kChunkDims = 64;
 constexpr cuuint64_t kChunkBytes = kChunkDims * sizeof(uint16_t);
-constexpr int64_t kStrideLimit = int64_t{1} << 39;  // elements of BF16
-constexpr int64_t kStrideUnit = 8;
+constexpr int64_t kStrideUnit = 16;         // bytes
 constexpr unsigned kDriverVersion = 12000;  // the first with tensor maps
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
@@ -65,7 +64,10 @@ bool make_query_map(const DecodeArguments& a, int32_t chunks, int32_t batch, int
   if (a.num_heads == 1) row = a.s_q == 1 ? int64_t{chunks} * kChunkDims : a.q_stride.token;
   if (a.s_q > 1 && a.q_stride.token != a.num_heads * row) return false;
   const int64_t request = batch == 1 ? a.heads_per_row * row : a.q_stride.batch;
-  const auto usable = [](int64_t stride) { return stride > 0 && stride < kStrideLimit && stride % kStrideUnit == 0; };
+  const auto usable = [](int64_t elements) {
+    constexpr auto kSize = static_cast<int64_t>(sizeof(uint16_t));
+    return elements > 0 && elements < kStrideLimit / kSize && elements % (kStrideUnit / kSize) == 0;
+  };
   if (!usable(row) || !usable(request)) return false;
   const std::array<cuuint64_t, 4> sizes = {kChunkDims, static_cast<cuuint64_t>(a.heads_per_row),
                                            static_cast<cuuint64_t>(chunks), static_cast<cuuint64_t>(batch)};

@@ -8,6 +8,8 @@
 
 namespace flashmla::cuda {
 
+constexpr int64_t kStrideLimit = int64_t{1} << 40;  // bytes; strides of a map are less
+
 // A map {dimension of a chunk of 64, token of the page, chunk, page} with boxes of `box_tokens` tokens and `box_chunks`
 // chunks, each token's 128 bytes of a chunk swizzled. The pool is aligned; `box_tokens` as box_tokens() of dense_plan.h
 // says, and not 0.

@@ -120,37 +120,37 @@ __device__ __forceinline__ void WarpgroupWorker<SharedLayout>::add_up_teams() {
     const int warp = (owner * (kTeams - 1) + nth) * Layout::kTeamWarps + rank_;
     return shared_ + Layout::kExchange + i * Layout::kTurnBytes + 16 * (32 * warp + lane_);
   };
+  // Calls visit(i, owner, part, half) for each step `first` + i that is made at once, and each team.
+  const auto for_each_owner = [](int first, auto visit) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce && first + i < kSteps; ++i) {
+      const int turn = (first + i) / 2, half = (first + i) % 2;
+#pragma unroll
+      for (int owner = 0; owner < kTeams; ++owner) {
+        const int part = kTeams * turn + owner;
+        if (part < kParts) visit(i, owner, part, half);
+      }
+    }
+  };
 #pragma unroll
   for (int first = 0; first < kSteps; first += kAtOnce) {
     if (first > 0) sync_work_warps<Layout>();
-#pragma unroll
-    for (int i = 0; i < kAtOnce && first + i < kSteps; ++i) {
-      const int turn = (first + i) / 2, half = (first + i) % 2;
-#pragma unroll
-      for (int owner = 0; owner < kTeams; ++owner) {
-        const int part = kTeams * turn + owner;
-        if (part >= kParts || owner == team_) continue;
-        write(place(i, owner, team_ - owner - 1 + (team_ < owner ? kTeams : 0)), values(part, half));
-      }
-    }
+    for_each_owner(first, [&](int i, int owner, int part, int half) {
+      if (owner == team_) return;
+      write(place(i, owner, team_ - owner - 1 + (team_ < owner ? kTeams : 0)), values(part, half));
+    });
     sync_work_warps<Layout>();
+    for_each_owner(first, [&](int i, int owner, int part, int half) {
+      if (owner != team_) return;
+      const int at = 4 * (part / 2 % kTiles) + part % 2;
+      auto& set = accumulators_[part / (2 * kTiles)];
 #pragma unroll
-    for (int i = 0; i < kAtOnce && first + i < kSteps; ++i) {
-      const int turn = (first + i) / 2, half = (first + i) % 2;
-#pragma unroll
-      for (int owner = 0; owner < kTeams; ++owner) {
-        const int part = kTeams * turn + owner;
-        if (part >= kParts || owner != team_) continue;
-        const int at = 4 * (part / 2 % kTiles) + part % 2;
-        auto& set = accumulators_[part / (2 * kTiles)];
-#pragma unroll
-        for (int nth = 0; nth + 1 < kTeams; ++nth) {
-          const auto more = read<float4>(place(i, owner, nth));
-          set[2 * half][at] += more.x, set[2 * half][at + 2] += more.y;
-          set[2 * half + 1][at] += more.z, set[2 * half + 1][at + 2] += more.w;
-        }
+      for (int nth = 0; nth + 1 < kTeams; ++nth) {
+        const auto more = read<float4>(place(i, owner, nth));
+        set[2 * half][at] += more.x, set[2 * half][at + 2] += more.y;
+        set[2 * half + 1][at] += more.z, set[2 * half + 1][at + 2] += more.w;
       }
-    }
+    });
   }
 }
 

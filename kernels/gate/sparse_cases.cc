@@ -3,15 +3,17 @@
 namespace flashmla::gate {
 namespace {
 
-// Adds cases of one format, named after it.
+// Adds cases of one format, or of two, named after them.
 class FormatCases {
  public:
-  FormatCases(CaseBuilder& builder, flashmla_kv_format format) : builder_(builder), format_(format) {}
+  FormatCases(CaseBuilder& builder, flashmla_kv_format format, std::optional<flashmla_kv_format> extra = std::nullopt)
+      : builder_(builder), format_(format), extra_(extra) {}
 
   template <typename Edit>
   void add(const std::string& name, Edit edit) {
-    builder_.add(std::string(format_name(format_)) + "-" + name, [&](Case& one) {
-      one.format = format_;
+    const std::string extra = extra_ ? std::string("+") + format_name(*extra_) : "";
+    builder_.add(format_name(format_) + extra + "-" + name, [&](Case& one) {
+      one.format = format_, one.extra_format = extra_;
       edit(one);
     });
   }
@@ -19,6 +21,7 @@ class FormatCases {
  private:
   CaseBuilder& builder_;
   flashmla_kv_format format_;
+  std::optional<flashmla_kv_format> extra_;
 };
 
 // More rows than blocks run at a time on any device so far, so that blocks have several, of different lengths.
@@ -157,8 +160,7 @@ void add_many_rows(CaseBuilder& builder) {
 // A window in FP8 beside compressed tokens in FP4, as V4.1 has them, and other pairs.
 void add_two_formats(CaseBuilder& builder) {
   const auto add = [&](flashmla_kv_format main, flashmla_kv_format extra, const std::string& name, auto edit) {
-    builder.add(std::string(format_name(main)) + "+" + format_name(extra) + "-" + name, [&](Case& one) {
-      one.format = main, one.extra_format = extra;
+    FormatCases(builder, main, extra).add(name, [&](Case& one) {
       one.main_topk = 128, one.extra_topk = 512, one.extra_page_size = 256;
       edit(one);
     });
