@@ -8,7 +8,7 @@
 set(flashmla_cuda_host_sources api/check.cc api/status_text.cc cuda/api.cc cuda/arguments.cc
   cuda/dense_plan.cc cuda/plan.cc cuda/tensor_map.cc)
 set(flashmla_cuda_device_sources cuda/sparse_v4.cu cuda/sparse_v32.cu cuda/sparse_v41.cu cuda/sparse_v41_fp4.cu
-  cuda/short_v4.cu cuda/short_v32.cu cuda/sparse_sm90_v4.cu cuda/sparse_sm90_v32.cu
+  cuda/short_v4.cu cuda/short_v32.cu cuda/long_v4.cu cuda/long_v32.cu cuda/sparse_sm90_v4.cu cuda/sparse_sm90_v32.cu
   cuda/dense576.cu cuda/dense512.cu cuda/dense_sm90_576.cu cuda/dense_sm90_512.cu cuda/combine.cu)
 
 set(FLASHMLA_CUDA_FLAGS "" CACHE STRING "More arguments for nvcc, e.g. -lineinfo")

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <new>
 #include <vector>
 
@@ -89,9 +90,9 @@ class CurrentDevice {
 };
 
 // All of them, ordered by the number of heads.
-Kernels by_heads(Kernels kernels, const Kernels& few_tokens, const Kernels& more) {
-  kernels.insert(kernels.end(), few_tokens.begin(), few_tokens.end());
-  kernels.insert(kernels.end(), more.begin(), more.end());
+Kernels by_heads(std::initializer_list<Kernels> families) {
+  Kernels kernels;
+  for (const Kernels& family : families) kernels.insert(kernels.end(), family.begin(), family.end());
   std::stable_sort(kernels.begin(), kernels.end(), [](const Kernel& a, const Kernel& b) { return a.heads < b.heads; });
   return kernels;
 }
@@ -243,8 +244,8 @@ flashmla_status flashmla_context_create(const flashmla_options* options, flashml
   cudaError_t error = current.error();
   int multiprocessors = 0;
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  const std::array<Kernels, kFamilies> kernels = {by_heads(kernels_v4(), kernels_v4_short(), kernels_v4_sm90()),
-                                                  by_heads(kernels_v32(), kernels_v32_short(), kernels_v32_sm90()),
+  const std::array<Kernels, kFamilies> kernels = {by_heads({kernels_v4(), kernels_v4_short(), kernels_v4_long(), kernels_v4_sm90()}),
+                                                  by_heads({kernels_v32(), kernels_v32_short(), kernels_v32_long(), kernels_v32_sm90()}),
                                                   kernels_v41(),
                                                   kernels_v41_fp4(),
                                                   kernels_dense576(),

@@ -65,8 +65,8 @@ __device__ __forceinline__ void init_barriers(uint32_t shared, int lane) {
     barrier_init_unfenced(shared + Layout::kEmpty + 8 * lane, Layout::kSlotUsers);
   }
   if (lane < Layout::kBuffers) {
-    barrier_init_unfenced(shared + Layout::kWeightsFull + 8 * lane, 4);
-    barrier_init_unfenced(shared + Layout::kWeightsEmpty + 8 * lane, 4 * Layout::kValueGroups);
+    barrier_init_unfenced(shared + Layout::kWeightsFull + 8 * lane, 4 * 32);
+    barrier_init_unfenced(shared + Layout::kWeightsEmpty + 8 * lane, 4 * 32 * Layout::kValueGroups);
   }
   if (lane == 31) barrier_init_unfenced(shared + Layout::kQueryFull, 1);
   barrier_init_fence();

@@ -108,7 +108,7 @@ class Scorer : ScoringThread {
     if (lane_ == 0) write(shared_ + Layout::kGrows + 16 * buffer.index + 4 * warp_, static_cast<uint32_t>(grows));
     fence_async_proxy();
     __syncwarp();
-    if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsFull + 8 * buffer.index);
+    barrier_arrive(base_ + Layout::kWeightsFull + 8 * buffer.index);
   }
 
   // -inf stays -inf: the factor may be negative.

@@ -159,7 +159,7 @@ class Scorer64 : ScoringThread {
     }
     fence_async_proxy();
     __syncwarp();
-    if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsFull + 8 * buffer.index);
+    barrier_arrive(base_ + Layout::kWeightsFull + 8 * buffer.index);
   }
 
   // {maximum, sum} of each row.

@@ -91,7 +91,7 @@ class Adder {
       }
     }
     pin_sums();
-    if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer);
+    barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer);
   }
 
   // Slot after slot is free when its products are done.

@@ -60,7 +60,7 @@ class Adder64 {
       release<0>(room);
       pin_sums();
       __syncwarp();
-      if (lane_ == 0) barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer.index);
+      barrier_arrive(base_ + Layout::kWeightsEmpty + 8 * buffer.index);
       room.advance();
       buffer.advance();
     }

@@ -40,6 +40,16 @@ __device__ __forceinline__ void store_bf16x4(uint16_t* to, const float4& v, bool
   }
 }
 
+__device__ __forceinline__ void store_bf16x8(uint16_t* to, const float (&v)[8], bool aligned) {
+  if (aligned) {
+    *reinterpret_cast<uint4*>(to) = {pack_bf16x2(v[0], v[1]), pack_bf16x2(v[2], v[3]), pack_bf16x2(v[4], v[5]),
+                                     pack_bf16x2(v[6], v[7])};
+  } else {
+    store_bf16x4(to, {v[0], v[1], v[2], v[3]}, false);
+    store_bf16x4(to + 4, {v[4], v[5], v[6], v[7]}, false);
+  }
+}
+
 // Where the results of a head of this block go: to the caller, or, if other clusters share the row, to `partial`.
 struct Destination {
   uint16_t* out;

@@ -91,6 +91,9 @@ Kernels kernels_dense512();
 // Those for few tokens in a block.
 Kernels kernels_v4_short();
 Kernels kernels_v32_short();
+// Those for many tokens, up to 16 heads.
+Kernels kernels_v4_long();
+Kernels kernels_v32_long();
 // More for sm_90a; none for other architectures.
 Kernels kernels_v4_sm90();
 Kernels kernels_v32_sm90();

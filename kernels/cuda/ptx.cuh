@@ -21,6 +21,14 @@ __device__ __forceinline__ void store_matrix_transposed(uint32_t address, uint32
                : "memory");
 }
 
+// The same of all of a thread's tiles, one or two; of one, lanes i < 8 give addresses.
+__device__ __forceinline__ void store_matrix_transposed(uint32_t address, const uint32_t (&tiles)[2]) {
+  store_matrix_transposed(address, tiles[0], tiles[1]);
+}
+__device__ __forceinline__ void store_matrix_transposed(uint32_t address, const uint32_t (&tiles)[1]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%0], {%1};" ::"r"(address), "r"(tiles[0]) : "memory");
+}
+
 // --- copies to shared memory -----------------------------------------------------------------------------------------
 
 // Copies 16 bytes past the L1 cache, or zeroes them. Both addresses are 16-byte aligned.

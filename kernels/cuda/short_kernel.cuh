@@ -46,7 +46,7 @@ struct ShortWork {
 
   template <int kActive, bool kBf16>
   __device__ __forceinline__ void attend(const ValueRows<Layout>& rows, int groups) {
-    const ShortValues<Layout, kActive, kBf16> values(rows);
+    ShortValues<Layout, kActive, kBf16> values(rows);
 #pragma unroll
     for (int i = 0; i < kHeadsOfWarp; ++i) {
       sums[i] = weigh_head<Layout, kActive>(shared, warp + kShortWarps * i, present, lane);
@@ -83,7 +83,11 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   for (int i = 0; i < kHeadsOfWarp; ++i) {
     Queries::load(a, place, head_of<Format>(a, place, warp + kShortWarps * i), lane, query[i]);
   }
-  if (lane == 0) init_barriers<Layout>(a, shared, rank, warp);
+  if (lane == 0) {
+    if (warp == 0) barrier_init(smem_address(shared + Layout::kCopied), kShortWarps);
+    if (warp == 1) expect_summaries<Layout>(a, shared);
+    if (warp == 2) expect_pieces<Layout>(a, shared, rank);
+  }
   __syncwarp();
   __syncthreads();
   if constexpr (!Layout::kResultsOverScores) cluster_arrive_relaxed();
@@ -110,7 +114,7 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
     } else {
       work.template attend<4>(groups);
     }
-  } else {
+  } else if constexpr (kGroups == 10) {
     if (groups <= 5) {
       work.template attend<5>(groups);
     } else if (groups == 6) {
@@ -120,29 +124,14 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
     } else {
       work.template attend<10>(groups);
     }
+  } else {
+    work.template attend<kGroups>(groups);
   }
   cluster_wait();
 #pragma unroll
   for (int i = 0; i < kHeadsOfWarp; ++i) sender.tell(i, work.sums[i]);
   sender.send(work.results, work.by);
-  Merge<Layout> merge(a, place, shared, rank);
-  barrier_wait_cluster(smem_address(shared + Layout::kSummarized), 0);
-  HeadSums all[kHeadsOfWarp];
-#pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) {
-    all[i] = share_head<Layout>(a, shared, warp + kShortWarps * i, sink[i], lane);
-  }
-  __syncthreads();
-  merge.run();
-#pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) {
-    const int h = warp + kShortWarps * i;
-    const Head head = head_of<Format>(a, place, h);
-    const bool mine = h - static_cast<int>(quotient(h, a.splits) * a.splits.divisor) == rank;
-    if (mine && lane == 0 && head.real) {
-      Destination::of<Format>(a, place, head, h).store_sums(all[i].maximum, all[i].sum);
-    }
-  }
+  finish_merge<Layout>(a, place, shared, rank, sink, warp, lane);
 }
 
 template <typename Format, int kHeads, int kGroups>
@@ -160,18 +149,16 @@ Kernel describe_short_kernel(const BlockTime& time) {
 
 template <typename Format>
 Kernels describe_short_kernels() {
-  constexpr bool kInner = Format::kInnerScales >= 0;
-  Kernels kernels = {
-      describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
-      describe_short_kernel<Format, 8, 10>({.start = kInner ? 3.3 : 5.1,
-                                            .per_token = kInner ? 0.03 : 0.0193,
-                                            .merge = kInner ? 0.07 : 0.22,
-                                            .per_split = kInner ? 0.053 : 0.01})};
-  if constexpr (kInner) {
-    kernels.push_back(
-        describe_short_kernel<Format, 16, 10>({.start = 4.8, .per_token = 0.042, .merge = 0.1, .per_split = 0.04}));
+  if constexpr (Format::kInnerScales >= 0) {
+    return {describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
+            describe_short_kernel<Format, 8, 10>({.start = 3.3, .per_token = 0.03, .merge = 0.07, .per_split = 0.053}),
+            describe_short_kernel<Format, 16, 10>({.start = 4.8, .per_token = 0.042, .merge = 0.1, .per_split = 0.04})};
+  } else {
+    return {
+        describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
+        describe_short_kernel<Format, 8, 10>({.start = 5.1, .per_token = 0.0193, .merge = 0.22, .per_split = 0.01}),
+        describe_short_kernel<Format, 8, 12>({.start = 5.3, .per_token = 0.0193, .merge = 0.22, .per_split = 0.01})};
   }
-  return kernels;
 }
 
 }  // namespace flashmla::cuda

@@ -11,7 +11,7 @@ constexpr int kShortWarps = 8;
 constexpr int kShortThreads = 32 * kShortWarps;
 static_assert(kShortWarps == kValueChunks);
 
-// kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4 or 10.
+// kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4, 10 or 12.
 template <typename RecordFormat, int kBlockHeads, int kMostGroups>
 struct ShortLayout {
   using Format = RecordFormat;
@@ -53,6 +53,9 @@ struct ShortLayout {
   static constexpr int kSummarized = kCopied + 8;                       // a barrier
   static constexpr int kArrived = kSummarized + 8;                      // a barrier
   static constexpr int kBytes = kArrived + 8;
+
+  // Of pair `pair` of a chunk's 32, where results meet.
+  static __device__ __forceinline__ int dimension_of_pair(int pair) { return 2 * pair; }
 
   // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
   static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {

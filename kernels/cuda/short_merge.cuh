@@ -19,21 +19,19 @@ __device__ __forceinline__ int source_stride(const DecodeArguments& a) {
   return 16 * first_piece<Layout>(a, 1);
 }
 
-// Lane 0 of every warp, before the cluster's barrier.
+// One thread, before the cluster's first barrier.
 template <typename Layout>
-__device__ __forceinline__ void init_barriers(const DecodeArguments& a, uint8_t* shared, int rank, int warp) {
-  if (warp == 0) {
-    barrier_init(smem_address(shared + Layout::kCopied), kShortWarps);
-  } else if (warp == 1) {
-    const uint32_t summarized = smem_address(shared + Layout::kSummarized);
-    barrier_init(summarized, 1);
-    barrier_arrive_expect(summarized, a.splits.divisor * Layout::kHeads * 8);
-  } else if (warp == 2) {
-    const uint32_t arrived = smem_address(shared + Layout::kArrived);
-    const int pieces = first_piece<Layout>(a, rank + 1) - first_piece<Layout>(a, rank);
-    barrier_init(arrived, 1);
-    barrier_arrive_expect(arrived, a.splits.divisor * pieces * 16);
-  }
+__device__ __forceinline__ void expect_summaries(const DecodeArguments& a, uint8_t* shared) {
+  const uint32_t summarized = smem_address(shared + Layout::kSummarized);
+  barrier_init(summarized, 1);
+  barrier_arrive_expect(summarized, a.splits.divisor * Layout::kHeads * 8);
+}
+template <typename Layout>
+__device__ __forceinline__ void expect_pieces(const DecodeArguments& a, uint8_t* shared, int rank) {
+  const uint32_t arrived = smem_address(shared + Layout::kArrived);
+  const int pieces = first_piece<Layout>(a, rank + 1) - first_piece<Layout>(a, rank);
+  barrier_init(arrived, 1);
+  barrier_arrive_expect(arrived, a.splits.divisor * pieces * 16);
 }
 
 // Where a thread's results go; worked out while there is nothing else to do.
@@ -142,8 +140,9 @@ class Merge {
     const int pair = first_ + min(number, count_ - 1);
     const int h = pair / (kChunkDims / 2) % Layout::kHeads;
     const Head head = head_of<Format>(a_, place_, h);
-    Item item{Destination::of<Format>(a_, place_, head, h), head.real, h,
-              kChunkDims * (pair / (kChunkDims / 2 * Layout::kHeads)) + 2 * (pair % (kChunkDims / 2))};
+    Item item{
+        Destination::of<Format>(a_, place_, head, h), head.real, h,
+        kChunkDims * (pair / (kChunkDims / 2 * Layout::kHeads)) + Layout::dimension_of_pair(pair % (kChunkDims / 2))};
     item.to.out = const_cast<uint16_t*>(in_register(item.to.out));
     return item;
   }
@@ -186,5 +185,31 @@ class Merge {
   const int splits_, first_, count_;  // pairs
   Item item_;
 };
+
+// What is left when a block has told and sent: its part of the row's results.
+template <typename Layout>
+__device__ __forceinline__ void finish_merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
+                                             const float (&sink)[Layout::kHeads / kShortWarps], int warp, int lane) {
+  using Format = typename Layout::Format;
+  constexpr int kHeadsOfWarp = Layout::kHeads / kShortWarps;
+  Merge<Layout> merge(a, place, shared, rank);
+  barrier_wait_cluster(smem_address(shared + Layout::kSummarized), 0);
+  HeadSums all[kHeadsOfWarp];
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) {
+    all[i] = share_head<Layout>(a, shared, warp + kShortWarps * i, sink[i], lane);
+  }
+  named_barrier(0, kShortThreads);
+  merge.run();
+#pragma unroll
+  for (int i = 0; i < kHeadsOfWarp; ++i) {
+    const int h = warp + kShortWarps * i;
+    const Head head = head_of<Format>(a, place, h);
+    const bool mine = h - static_cast<int>(quotient(h, a.splits) * a.splits.divisor) == rank;
+    if (mine && lane == 0 && head.real) {
+      Destination::of<Format>(a, place, head, h).store_sums(all[i].maximum, all[i].sum);
+    }
+  }
+}
 
 }  // namespace flashmla::cuda

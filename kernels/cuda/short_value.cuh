@@ -121,31 +121,28 @@ __device__ __forceinline__ ChunkScales chunk_scales(const ValueRows<Layout>& row
   }
 }
 
-// Operands of kActive groups, read and converted before there are weights.
+// Operands of kActive groups; those of as many as there are registers for are read and converted before there are
+// weights.
 template <typename Layout, int kActive, bool kBf16>
 struct ShortValues {
+  static constexpr int kAhead = kActive < 10 ? kActive : 10;
   ValueRows<Layout> rows;
-  ValueOperands a[kActive];
+  ValueOperands a[kAhead];
   uint2 scale[kActive];
   ChunkScales scales;
 
   __device__ __forceinline__ explicit ShortValues(const ValueRows<Layout>& value_rows)
       : rows(value_rows), scales{127, false} {
 #pragma unroll
-    for (int k = 0; k < kActive; ++k) {
-      if constexpr (kBf16) {
-        rows.operands_bf16(k, a[k]);
-      } else {
-        rows.operands_e4m3(k, a[k]);
-      }
-    }
+    for (int k = 0; k < kAhead; ++k) read_operands(k);
     if constexpr (!kBf16) scales = chunk_scales<Layout, kActive>(rows, scale);
   }
 
   // What the results are to be multiplied with.
-  __device__ __forceinline__ float multiply(ShortResults<Layout>& results) const {
+  __device__ __forceinline__ float multiply(ShortResults<Layout>& results) {
 #pragma unroll
     for (int k = 0; k < kActive; ++k) {
+      const ValueOperands& operands = a[k % kAhead];
 #pragma unroll
       for (int n = 0; n < Layout::kHeads / 8; ++n) {
         const int place = rows.place_of_weights(k, n);
@@ -153,18 +150,28 @@ struct ShortValues {
           const auto high = read<uint2>(rows.shared + Layout::kWeightsHigh + place);
           const auto low = read<uint2>(rows.shared + Layout::kWeightsLow + place);
 #pragma unroll
-          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], a[k][m], low.x, low.y);
+          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], operands[m], low.x, low.y);
 #pragma unroll
-          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], a[k][m], high.x, high.y);
+          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], operands[m], high.x, high.y);
         } else {
           const auto weights = read<uint2>(rows.shared + Layout::kWeights + place);
           const uint2 b = {multiply_f16x2(weights.x, scale[k].x), multiply_f16x2(weights.y, scale[k].y)};
 #pragma unroll
-          for (int m = 0; m < 4; ++m) mma_f16(results[m][n], a[k][m], b.x, b.y);
+          for (int m = 0; m < 4; ++m) mma_f16(results[m][n], operands[m], b.x, b.y);
         }
       }
+      if (k + kAhead < kActive) read_operands(k + kAhead);
     }
     return small_power_of_two(scales.largest - 127 - kShortResultBits);
+  }
+
+ private:
+  __device__ __forceinline__ void read_operands(int k) {
+    if constexpr (kBf16) {
+      rows.operands_bf16(k, a[k % kAhead]);
+    } else {
+      rows.operands_e4m3(k, a[k % kAhead]);
+    }
   }
 };
 

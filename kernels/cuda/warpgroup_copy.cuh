@@ -1,7 +1,7 @@
 // The copying warps of the warpgroup kernel.
 #pragma once
 
-#include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/turns.cuh"
 #include "kernels/cuda/warpgroup_layout.cuh"
 
 namespace flashmla::cuda {
@@ -13,10 +13,6 @@ __device__ __forceinline__ void init_slots(uint8_t* shared, int lane) {
     barrier_init(smem_address(shared + Layout::kFilled + 8 * slot), 32 + 1);
     barrier_init(smem_address(shared + Layout::kFree + 8 * slot), Layout::kTeamWarps);
   }
-}
-
-__device__ __forceinline__ int groups_of(const TokenRange& range) {
-  return (range.end - range.begin + kGroupTokens - 1) / kGroupTokens;
 }
 
 // Copies the rows of a group, without the scales inside them. kAll: every token is there.
@@ -48,82 +44,6 @@ __device__ __forceinline__ void copy_rows(const uint8_t* row, uint8_t* rows, con
     }
   }
 }
-
-// What the block works on in a row.
-struct RowWork {
-  Place place;
-  TokenRange range;
-};
-
-// Of the row of cluster `cluster` of the grid.
-template <typename Layout>
-__device__ __forceinline__ RowWork work_of(const DecodeArguments& a, int cluster) {
-  const Place place = place_of<Layout::kHeads>(a, cluster);
-  return {place, token_range<typename Layout::Format>(
-                     a, place.b, place.part * static_cast<int32_t>(a.splits.divisor) + cluster_rank())};
-}
-
-// A block has the rows of its cluster and of every one that many clusters later, as long as there are any.
-__device__ __forceinline__ int all_clusters(const DecodeArguments& a) {
-  return a.rows * static_cast<int>(a.parts.divisor);
-}
-__device__ __forceinline__ int launched_clusters(const DecodeArguments& a) {
-  return static_cast<int>(quotient(gridDim.x, a.splits));
-}
-
-// The pairs of groups of a block's rows that a copying warp has: every kCopiers-th of all of them. Lane t has token t.
-template <typename Layout>
-class PairCursor {
- public:
-  using Format = typename Layout::Format;
-
-  __device__ __forceinline__ PairCursor(const DecodeArguments& a, int warp, int lane)
-      : a_(a), lane_(lane), cluster_(cluster_index()), pair_(warp), work_(work_of<Layout>(a, cluster_)) {
-    skip_rows();
-  }
-
-  __device__ __forceinline__ bool at_end() const { return cluster_ >= all_clusters(a_); }
-
-  __device__ __forceinline__ void next() {
-    pair_ += Layout::kCopiers;
-    skip_rows();
-  }
-
-  // The number of the first group, of all that the block copies, and how many there are: one or two.
-  __device__ __forceinline__ int number() const { return groups_before_ + kPair * pair_; }
-  __device__ __forceinline__ int groups() const { return min(groups_of(work_.range) - kPair * pair_, kPair); }
-
-  // The index of the lane's token; -1: none.
-  __device__ __forceinline__ int32_t load() const {
-    return at_end() ? -1 : load_index<Format>(a_, work_.place, work_.range, position());
-  }
-  __device__ __forceinline__ Source<Format> find(int32_t index) const {
-    return find_token<Format>(a_, work_.range, position(), index);
-  }
-
- private:
-  __device__ __forceinline__ int32_t position() const {
-    return work_.range.begin + kPair * kGroupTokens * pair_ + lane_;
-  }
-  __device__ __forceinline__ void skip_rows() {
-    while (true) {
-      const int groups = groups_of(work_.range);
-      const int pairs = (groups + kPair - 1) / kPair;
-      if (pair_ < pairs) return;
-      pair_ -= pairs;
-      groups_before_ += groups;
-      cluster_ += launched_clusters(a_);
-      if (at_end()) return;
-      work_ = work_of<Layout>(a_, cluster_);
-    }
-  }
-
-  const DecodeArguments& a_;
-  const int lane_;
-  int cluster_, pair_;
-  int groups_before_ = 0;  // of the rows before
-  RowWork work_;
-};
 
 // Fills a slot with the tokens of lanes 0 to 15. Missing tokens become zeros.
 template <typename Layout>
@@ -162,7 +82,7 @@ template <typename Layout>
 __device__ __forceinline__ void copy_groups(const DecodeArguments& a, uint8_t* shared, int warp, int lane) {
   using Format = typename Layout::Format;
   if (warp >= Layout::kCopiers) return;
-  PairCursor<Layout> cursor(a, warp, lane);
+  GroupCursor<Layout, kPair, Layout::kCopiers> cursor(a, warp, lane);
   int32_t index = cursor.load();
 #pragma unroll 1
   while (!cursor.at_end()) {

@@ -5,57 +5,9 @@
 
 #include <string_view>
 
-#include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/warpgroup.cuh"
 
 namespace flashmla::cuda {
-
-// Brings the queries to the place where they will be converted; the warps take the heads in turn.
-template <typename Layout>
-__device__ __forceinline__ void start_queries(const DecodeArguments& a, const Place& place, uint8_t* shared, int warp,
-                                              int lane) {
-#pragma unroll 1
-  for (int h = warp; h < Layout::kHeads; h += Layout::kWorkWarps) {
-    const Head head = head_of<typename Layout::Format>(a, place, h);
-    const uint16_t* q = a.q + at(a.q_stride, place.b, head);
-#pragma unroll 1
-    for (int p = lane; p < QueryConverter<Layout>::kPieces; p += 32) {
-      uint8_t* to = shared + Layout::raw_query(h, p);
-      if (a.q_aligned || !head.real) {
-        copy_async_16(smem_address(to), head.real ? q + 8 * p : a.q, !head.real);
-      } else {
-        copy_bytes_here(to, reinterpret_cast<const uint8_t*>(q + 8 * p), 16);
-      }
-    }
-  }
-  copy_async_commit();
-}
-
-// Converts them there.
-template <typename Layout>
-__device__ __forceinline__ void finish_queries(const DecodeArguments& a, uint8_t* shared, int warp, int lane) {
-  using Converter = QueryConverter<Layout>;
-  copy_async_wait<0>();
-  __syncwarp();
-#pragma unroll 2
-  for (int h = warp; h < Layout::kHeads; h += Layout::kWorkWarps) {
-    // All of it is read before it is written to the same place.
-    uint4 piece[Converter::kPerLane];
-#pragma unroll
-    for (int k = 0; k < Converter::kPerLane; ++k) {
-      const int p = lane + 32 * k;
-      piece[k] = p < Converter::kPieces ? read<uint4>(shared + Layout::raw_query(h, p)) : uint4{0, 0, 0, 0};
-    }
-    __syncwarp();
-    Converter::store(a, shared, h, lane, piece);
-  }
-}
-
-template <typename Layout>
-__device__ __forceinline__ float sink_of(const DecodeArguments& a, const Place& place) {
-  if (threadIdx.x >= Layout::kHeads || a.parts.divisor > 1) return -INFINITY;
-  return load_sink(a, head_of<typename Layout::Format>(a, place, static_cast<int>(threadIdx.x)));
-}
 
 template <typename Layout>
 __device__ __forceinline__ void compute_rows(const DecodeArguments& a, uint8_t* shared) {
@@ -93,8 +45,7 @@ __device__ __forceinline__ void compute_rows(const DecodeArguments& a, uint8_t* 
 }
 
 template <typename Layout>
-__global__ void __launch_bounds__(Layout::kThreads, Layout::kBlocksPerSm)
-    warpgroup_kernel(const __grid_constant__ DecodeArguments a) {
+__global__ void __launch_bounds__(Layout::kThreads, 1) warpgroup_kernel(const __grid_constant__ DecodeArguments a) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) uint8_t shared[];
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
@@ -118,9 +69,9 @@ __global__ void __launch_bounds__(Layout::kThreads, Layout::kBlocksPerSm)
 #endif
 }
 
-template <typename Format, int kHeads, int kTeams, int kBlocks>
+template <typename Format, int kHeads>
 Kernel describe_warpgroup_kernel(const BlockTime& time) {
-  using Layout = WarpgroupLayout<Format, kHeads, kTeams, kBlocks>;
+  using Layout = WarpgroupLayout<Format, kHeads>;
   static_assert(Layout::ring().is_sound());
   Kernel kernel = describe<Layout>(&warpgroup_kernel<Layout>, Layout::kThreads, time);
   kernel.splits = kAnySplits;
@@ -132,28 +83,18 @@ template <typename Format>
 Kernels describe_warpgroup_kernels() {
   if (std::string_view(FLASHMLA_ARCH_NAME) != "sm_90a") return {};
   constexpr bool kInner = Format::kInnerScales >= 0;
-  Kernels kernels = {describe_warpgroup_kernel<Format, 8, 3, 1>({.start = kInner ? 7.7 : 9.5,
-                                                                 .per_token = kInner ? 0.0241 : 0.0231,
-                                                                 .merge = kInner ? 1 : 0.3,
-                                                                 .again = kInner ? 2.9 : 4.5}),
-                     describe_warpgroup_kernel<Format, 16, 2, 1>({.start = kInner ? 6.8 : 6.3,
-                                                                  .per_token = kInner ? 0.0274 : 0.0304,
-                                                                  .merge = kInner ? 3.9 : 4.4,
-                                                                  .again = kInner ? 0.3 : 2.2}),
-                     describe_warpgroup_kernel<Format, 32, 2, 1>({.start = kInner ? 7.5 : 7.1,
-                                                                  .per_token = kInner ? 0.0376 : 0.0405,
-                                                                  .merge = kInner ? 6.1 : 5.3,
-                                                                  .again = 1.3}),
-                     describe_warpgroup_kernel<Format, 64, 1, 1>({.start = kInner ? 14.5 : 12.9,
-                                                                  .per_token = kInner ? 0.0515 : 0.0509,
-                                                                  .merge = kInner ? 4.9 : 4.5,
-                                                                  .again = 7.7})};
-  // Two blocks on a multiprocessor, each with rows of its own; V32's would need more registers than there are.
-  if constexpr (!kInner) {
-    kernels.push_back(describe_warpgroup_kernel<Format, 16, 1, 2>(
-        {.start = 4.7, .per_token = 0.0437, .per_token_shared = 0.058, .merge = 6.7, .per_split = 0.01, .again = 2.2}));
-  }
-  return kernels;
+  return {describe_warpgroup_kernel<Format, 16>({.start = kInner ? 6.8 : 6.3,
+                                                 .per_token = kInner ? 0.0274 : 0.0304,
+                                                 .merge = kInner ? 3.9 : 4.4,
+                                                 .again = kInner ? 0.3 : 2.2}),
+          describe_warpgroup_kernel<Format, 32>({.start = kInner ? 7.5 : 7.1,
+                                                 .per_token = kInner ? 0.0376 : 0.0405,
+                                                 .merge = kInner ? 6.1 : 5.3,
+                                                 .again = 1.3}),
+          describe_warpgroup_kernel<Format, 64>({.start = kInner ? 14.5 : 12.9,
+                                                 .per_token = kInner ? 0.0515 : 0.0509,
+                                                 .merge = kInner ? 4.9 : 4.5,
+                                                 .again = 7.7})};
 }
 
 }  // namespace flashmla::cuda

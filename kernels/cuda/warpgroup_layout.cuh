@@ -3,8 +3,9 @@
 // kCopyWarps warps copy, the others compute. Groups of 16 tokens lie in a ring of slots (ring.h), each with a
 // barrier for "filled" and one for "free", so that the copying warps run ahead, into the block's next row, too. In QK^T
 // each computing warp has a group on its 16 rows of the M side of wgmma. In PV
-//   up to 32 heads   a warpgroup is a team of its own: it takes every kTeams-th tile of 4 groups and all value
-//   dimensions 64 heads         two warpgroups are one team: tiles of 8 groups, half of the value dimensions each
+//   up to 32 heads   each of two warpgroups is a team of its own: it takes every other tile of 4 groups and all value
+//                    dimensions
+//   64 heads         two warpgroups are one team: tiles of 8 groups, half of the value dimensions each
 #pragma once
 
 #include "kernels/cuda/ring.h"
@@ -17,21 +18,19 @@ constexpr int kCopyWarps = 4;
 constexpr int kRegistersOfSm = 64 * 1024;
 constexpr int kNoUnits = -126;  // of a chunk before its first scale
 
-// kBlocks: of a multiprocessor.
-template <typename RecordFormat, int kBlockHeads, int kBlockTeams, int kBlocks>
+template <typename RecordFormat, int kBlockHeads>
 struct WarpgroupLayout {
   using Format = RecordFormat;
   static constexpr int kHeads = kBlockHeads;
-  static constexpr int kTeams = kBlockTeams;
+  static constexpr int kTeams = kHeads <= 32 ? 2 : 1;
   static constexpr int kTeamWarps = kHeads <= 32 ? 4 : 8;
   static constexpr int kGroups = kTeamWarps;  // of a tile
   static constexpr int kWorkWarps = kTeams * kTeamWarps;
   static constexpr int kWorkThreads = 32 * kWorkWarps;
   static constexpr int kThreads = kWorkThreads + 32 * kCopyWarps;
-  static constexpr int kBlocksPerSm = kBlocks;
-  static constexpr int kCopiers = kBlocks > 1 ? 1 : kGroups / kPair;  // that have something to do
+  static constexpr int kCopiers = kGroups / kPair;  // that have something to do
   // Of a thread, in steps of 8: at the start, while it copies, and while it computes.
-  static constexpr int kRegisters = kRegistersOfSm / kBlocks / kThreads / 8 * 8;
+  static constexpr int kRegisters = kRegistersOfSm / kThreads / 8 * 8;
   static constexpr int kCopyRegisters = kHeads <= 16 ? 56 : 40;
   static constexpr int kWorkRegisters =
       (kRegisters * kThreads - kCopyRegisters * 32 * kCopyWarps) / kWorkThreads / 8 * 8;
@@ -48,8 +47,7 @@ struct WarpgroupLayout {
   static constexpr int kSlotScales = kGroupTokens * Format::kStoredScales;
   static constexpr int kScaleRow = 2 * kGroupTokens;  // bytes of the F16 scales of a group
 
-  // 1 KB of each block is the system's.
-  static constexpr int kMostSharedBytes = 228 * 1024 / kBlocks / 128 * 128 - 1024;
+  static constexpr int kMostSharedBytes = 227 * 1024;
   static constexpr int kScaleTable = kValueChunks * kWorkWarps * kScaleRow;
   static constexpr int kSmallBytes = 2 * kScaleTable + kTeams * kHeads * 12 + kWorkWarps * kHeads * 8 +
                                      kHeads * (8 + 8 + 8 + 4) + kTeams * 4 * kValueChunks + 9 * 4 * kWorkWarps + 128;

@@ -42,6 +42,11 @@ void check_repeats(const Case& one, const Problem& problem, Placement& placement
   }
 }
 
+Stored stored_as(const Case& one) {
+  if (one.dense) return Stored::kBf16;
+  return one.format == FLASHMLA_KV_V32_656 ? Stored::kFp32Scales : Stored::kExactScales;
+}
+
 void check_runs(const Case& one, const Problem& problem, Placement& placement, const Subjects& subjects,
                 const Effort& effort, Cell& cell) {
   const bool on_device = subjects.accelerator != nullptr;
@@ -52,7 +57,7 @@ void check_runs(const Case& one, const Problem& problem, Placement& placement, c
   if (baseline.status != FLASHMLA_OK) cell.fail("status", "the baseline refuses a valid call: " + baseline.message);
   if (!cell.passed()) return;
 
-  const Tolerance tolerance = tolerance_of(subjects.arch, one.dense);
+  const Tolerance tolerance = tolerance_of(subjects.arch, stored_as(one));
   const Reference reference = compute_reference(one, problem, effort.oracle_threads);
   check_accuracy(compare(one, problem, first.outputs, reference, tolerance),
                  compare(one, problem, baseline.outputs, reference, tolerance), cell);

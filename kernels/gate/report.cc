@@ -81,8 +81,8 @@ Json group_json(const Group& group) {
   return json;
 }
 
-Json tolerance_json(const char* arch, bool dense) {
-  const Tolerance tolerance = tolerance_of(arch, dense);
+Json tolerance_json(const char* arch, Stored stored) {
+  const Tolerance tolerance = tolerance_of(arch, stored);
   return {{"unit", tolerance.unit},
           {"output_unit", tolerance.output_unit},
           {"score_factor", tolerance.score_factor},
@@ -125,7 +125,10 @@ std::string to_json(const Report& report) {
                      {"cases", report.cases},
                      {"filter", report.filter},
                      {"threads", report.threads},
-                     {"tolerance", {{"sparse", tolerance_json(arch, false)}, {"dense", tolerance_json(arch, true)}}},
+                     {"tolerance",
+                      {{"sparse", tolerance_json(arch, Stored::kExactScales)},
+                       {"sparse_fp32_scales", tolerance_json(arch, Stored::kFp32Scales)},
+                       {"dense", tolerance_json(arch, Stored::kBf16)}}},
                      {"cells", std::move(cells)},
                      {"groups", std::move(groups)},
                      {"totals", std::move(totals)},

@@ -11,13 +11,13 @@
 //
 // Output (BF16). Storing costs half a unit of BF16, at most 2^-8 of the value. A score error of e moves a weight by the
 // factor 1 + e, so the rest is in proportion to sum(weight * |v|).
-//   Tensor cores take weights of 16 bits. Sparse decode rounds them to F16, 11 bits, so by up to 2^-12 each, and so are
-//   FP32 scales and their product: 1.5 * 2^-11 (`weight_unit`; the average is far below, for roundings of many weights
-//   cancel). F16 ends at 2^-24, so that a
-//   weight far below the largest one is off by half of that or lost. Weights may be multiplied with the scale of their
-//   token first, and the scales of ordinary tokens differ by up to 4: hence sum(min(weight, 2^-23) * |v|)
-//   (`small_factor`). Dense decode splits them into a pair of BF16, 16 bits and no such end; what is left is 2^-17 and
-//   the cut-off sums over up to 4096 tokens, 2^-17 too (`weight_unit` 2^-15).
+//   Tensor cores take weights of 16 bits. Sparse decode rounds them to F16, 11 bits, so by up to 2^-11 each. FP32
+//   scales are rounded so, too, and then what they are multiplied with: 3 * 2^-11 (`weight_unit`; the average is far
+//   below, for roundings of many weights cancel). F16 ends at 2^-24, so that a weight far below the largest one is off
+//   by half of that or lost. Weights may be multiplied with the scale of their token first, and the scales of ordinary
+//   tokens differ by up to 4: hence sum(min(weight, 2^-23) * |v|) (`small_factor`). Dense decode splits them into a
+//   pair of BF16, 16 bits and no such end; what is left is 2^-17 and the cut-off sums over up to 4096 tokens, 2^-17 too
+//   (`weight_unit` 2^-15).
 #pragma once
 
 #include <cmath>
@@ -51,14 +51,17 @@ struct Tolerance {
   }
 };
 
+// What the keys and values are stored as: BF16, or numbers of few bits with scales that are powers of two, or any.
+enum class Stored { kBf16, kExactScales, kFp32Scales };
+
 // `arch` is flashmla_build.arch.
-inline Tolerance tolerance_of(std::string_view arch, bool dense) {
+inline Tolerance tolerance_of(std::string_view arch, Stored stored) {
   Tolerance tolerance;
   if (arch == "cpu") return tolerance;  // FP32 throughout
   tolerance.score_factor = 4;
   tolerance.peak_factor = 16;
-  tolerance.weight_unit = dense ? 0x1p-15 : 0x1.8p-11;
-  tolerance.small_factor = dense ? 0.0 : 1.0;
+  tolerance.weight_unit = stored == Stored::kBf16 ? 0x1p-15 : stored == Stored::kExactScales ? 0x1p-11 : 0x1.8p-10;
+  tolerance.small_factor = stored == Stored::kBf16 ? 0.0 : 1.0;
   return tolerance;
 }
 

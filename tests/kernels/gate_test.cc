@@ -272,10 +272,10 @@ TEST_CASE("gate: beside nothing an output may be the smallest BF16 number if the
   for (const double just_below_half : {0.4961, 0.499}) {
     row.out = {just_below_half * smallest};
     const double off = smallest - row.out[0];
-    CHECK(off <= tolerance_of("cpu", false).output(row, 0));
+    CHECK(off <= tolerance_of("cpu", Stored::kExactScales).output(row, 0));
   }
   row.out = {0.45 * smallest};
-  CHECK(smallest - row.out[0] > tolerance_of("cpu", false).output(row, 0));
+  CHECK(smallest - row.out[0] > tolerance_of("cpu", Stored::kExactScales).output(row, 0));
 }
 
 TEST_CASE("gate: the bound follows what the library computes with") {
@@ -286,14 +286,16 @@ TEST_CASE("gate: the bound follows what the library computes with") {
   row.lse = 4;
   row.score_mass = 10;
   row.score_peak = 3;
-  const Tolerance cpu = tolerance_of("cpu", false);
+  const Tolerance cpu = tolerance_of("cpu", Stored::kExactScales);
   CHECK(cpu.lse(row) == Approx(0x1p-24 * (4 + 2 * 10 + 8)));
   CHECK(cpu.output(row, 0) < 0.25 * 0x1p-8 + 0x1p-17);
-  const Tolerance tensor_cores = tolerance_of("sm_90a", false);
+  const Tolerance tensor_cores = tolerance_of("sm_90a", Stored::kExactScales);
   CHECK(tensor_cores.lse(row) == Approx(0x1p-24 * (4 + 4 * 10 + 16 * 3 + 8)));
-  CHECK(tensor_cores.output(row, 0) > 0.25 * 0x1p-8 + 0x1.8p-11 + 0x1p-20);
-  CHECK(tensor_cores.output(row, 0) < 0.25 * 0x1p-8 + 0x1.8p-11 + 0x1p-15);
-  const Tolerance dense = tolerance_of("sm_90a", true);
+  CHECK(tensor_cores.output(row, 0) > 0.25 * 0x1p-8 + 0x1p-11 + 0x1p-20);
+  CHECK(tensor_cores.output(row, 0) < 0.25 * 0x1p-8 + 0x1p-11 + 0x1p-15);
+  CHECK(tolerance_of("sm_90a", Stored::kFp32Scales).output(row, 0) ==
+        Approx(tensor_cores.output(row, 0) + 0x1p-10).epsilon(0.01));
+  const Tolerance dense = tolerance_of("sm_90a", Stored::kBf16);
   CHECK(dense.output(row, 0) < tensor_cores.output(row, 0));
   CHECK(dense.output(row, 0) > cpu.output(row, 0));
 }

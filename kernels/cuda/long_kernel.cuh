@@ -1,0 +1,105 @@
+// The kernel for many tokens and up to 16 heads, and its launch.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/cuda/long_copy.cuh"
+#include "kernels/cuda/long_finish.cuh"
+
+namespace flashmla::cuda {
+
+// Of warps that are in different places.
+template <typename Layout>
+__device__ __forceinline__ void sync_block() {
+  named_barrier(0, Layout::kBlockThreads);
+}
+
+template <typename Layout>
+__device__ __forceinline__ void work_on_rows(const DecodeArguments& a, uint8_t* shared, int warp, int lane) {
+  // Not kept in registers while there are tokens.
+  const auto stored_cluster = [&] { return *reinterpret_cast<const volatile int*>(shared + Layout::kCluster); };
+  int cluster = cluster_index();
+  uint32_t tile = 0;  // of all that the block works on
+  start_queries<Layout>(a, place_of<Layout::kHeads>(a, cluster), shared, warp, lane);
+  store_sinks<Layout>(sink_of<Layout>(a, place_of<Layout::kHeads>(a, cluster)), shared);  // the same for all rows
+  sync_block<Layout>();
+  LongWorker<Layout> worker(shared, warp, lane);
+  while (true) {
+    const int groups = groups_of(work_of<Layout>(a, cluster).range);
+    if (threadIdx.x == 0) write(shared + Layout::kCluster, cluster);
+    finish_queries<Layout>(a, shared, warp, lane);
+    worker.reset();
+    sync_workers();
+    tile = worker.run(tile, groups, [&] {
+      const int next = stored_cluster() + launched_clusters(a);
+      if (next >= all_clusters(a)) return;
+      start_queries<Layout>(a, place_of<Layout::kHeads>(a, next), shared, warp, lane);
+    });
+    cluster = stored_cluster();
+    const Place place = place_of<Layout::kHeads>(a, cluster);
+    if (a.splits.divisor > 1) {
+      merge_row<Layout>(a, place, shared, worker, warp, lane);
+    } else {
+      finish_row<Layout>(a, place, shared, worker, warp, lane);
+    }
+    cluster += launched_clusters(a);
+    if (cluster >= all_clusters(a)) return;
+  }
+}
+
+template <typename Layout>
+__global__ void __launch_bounds__(Layout::kBlockThreads, Layout::kBlocksPerSm)
+    long_kernel(const __grid_constant__ DecodeArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (warp < kWarps) {
+    work_on_rows<Layout>(a, shared, warp, lane);
+    return;
+  }
+  if (warp == kWarps && lane == 0) init_stages<Layout>(shared);
+  if (warp == kWarps + 1 && lane == 0 && a.splits.divisor > 1) {
+    expect_summaries<Layout>(a, shared);
+    expect_pieces<Layout>(a, shared, cluster_rank());
+  }
+  TileCopier<Layout> copier(a, warp - kWarps, lane);
+  sync_block<Layout>();
+  copier.run(a.main.pool.base, shared);
+}
+
+template <typename Format, int kHeads, int kBlocks>
+Kernel describe_long_kernel(const BlockTime& time) {
+  using Layout = LongLayout<Format, kHeads, kBlocks>;
+  Kernel kernel = describe<Layout>(&long_kernel<Layout>, Layout::kBlockThreads, time);
+  // With 16 heads it is good for many rows, and for nothing else.
+  kernel.splits = kHeads == 8 ? kAnySplits : 1U << 1;
+  kernel.takes_turns = true;
+  return kernel;
+}
+
+template <typename Format>
+Kernels describe_long_kernels() {
+  constexpr bool kInner = Format::kInnerScales >= 0;
+  Kernels kernels = {
+      describe_long_kernel<Format, 8, 1>({.start = kInner ? 4.4 : 7.7,
+                                          .per_token = kInner ? 0.024 : 0.0227,
+                                          .merge = kInner ? 4 : 3,
+                                          .again = kInner ? 0 : 2.4}),
+  };
+  // Two blocks on a multiprocessor would need more registers than there are on other architectures.
+  if constexpr (std::string_view(FLASHMLA_ARCH_NAME) == "sm_90a") {
+    kernels.push_back(describe_long_kernel<Format, 8, 2>({.start = kInner ? 6.4 : 7.4,
+                                                          .per_token = kInner ? 0.028 : 0.0269,
+                                                          .per_token_shared = kInner ? 0.0417 : 0.0387,
+                                                          .merge = 1.8,
+                                                          .per_split = kInner ? 0.3 : 0.1,
+                                                          .again = kInner ? 0 : 4.8}));
+    kernels.push_back(describe_long_kernel<Format, 16, 2>({.start = kInner ? 6.9 : 9.3,
+                                                           .per_token = kInner ? 0.0329 : 0.0306,
+                                                           .per_token_shared = kInner ? 0.0503 : 0.0497,
+                                                           .again = kInner ? 0 : 2.7}));
+  }
+  return kernels;
+}
+
+}  // namespace flashmla::cuda

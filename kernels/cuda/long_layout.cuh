@@ -1,0 +1,96 @@
+// Shared memory of the kernel for many tokens, and who does what in it. One block has a multiprocessor, or two share
+// it.
+//
+// Eight warps compute, two or four copy. A tile is four groups of 16 tokens; there are two or four stages of them, so
+// that others are copied, for the block's next row, too, while one is worked on. In QK^T two computing warps have a
+// group, half of the chunks each, and end up with half of its tokens each; in PV a warp has a chunk of all tokens.
+#pragma once
+
+#include "kernels/cuda/shared_layout.cuh"
+
+namespace flashmla::cuda {
+
+// kBlocks: of a multiprocessor.
+template <typename RecordFormat, int kBlockHeads, int kBlocks>
+struct LongLayout {
+  using Format = RecordFormat;
+  static constexpr int kHeads = kBlockHeads;
+  static constexpr int kWorkWarps = kWarps;
+  static constexpr int kGroups = 4;
+  static constexpr int kTileTokens = kGroups * kGroupTokens;
+  static constexpr int kStages = kBlocks == 1 ? 4 : 2;
+  static constexpr int kHalves = kTileTokens / 32;  // of a tile: what a copying warp copies at a time
+  static constexpr int kCopiers = kHalves * kStages / 2;
+  static constexpr int kBlocksPerSm = kBlocks;
+  static constexpr int kBlockThreads = kThreads + 32 * kCopiers;
+  static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
+  static constexpr int kQueryStride = 2 * kQueryDims + 16;
+  static constexpr bool kHasBf16Values = Format::kBf16Chunk < kValueChunks;
+  static constexpr bool kScalesInRows = Format::kInnerScales >= 0;
+
+  // Of a stage. What is made for a tile lies there, too: slower warps may still read that of the tile before.
+  static constexpr int kRows = 0;                                           // [token] raw records
+  static constexpr int kScales = kRows + kTileTokens * Format::kRowStride;  // [token], if not there
+  static constexpr int kWeights =
+      kScales + (kScalesInRows ? 0 : kTileTokens * Format::kScaleBytes);  // [group][head][row] F16
+  static constexpr int kWeightBytes = kTileTokens * kHeads * 2;
+  static constexpr int kWeightsHigh = kWeights + kWeightBytes;                             // the same in BF16
+  static constexpr int kWeightsLow = kWeightsHigh + kWeightBytes;                          // and what it lacks
+  static constexpr int kValueScales = kWeights + kWeightBytes * (kHasBf16Values ? 3 : 1);  // [scale][group][row] F16
+  static constexpr int kScalesOfChunk = kTileTokens * 2;
+  static constexpr int kChunksOfScale = kScalesInRows ? 2 : 1;
+  static constexpr int kMaxima =  // [warp][head] FP32
+      kValueScales + kValueChunks / kChunksOfScale * kScalesOfChunk;
+  static constexpr int kValid = kMaxima + kWarps * kHeads * 4;  // [group] 16 bits
+  static constexpr int kStageBytes = (kValid + kGroups * 2 + 15) / 16 * 16;
+
+  static constexpr int kQuery = kStages * kStageBytes;              // [head] F16, BF16 in the BF16 chunk
+  static constexpr int kExchange = kQuery + kHeads * kQueryStride;  // [warp][tile of heads][lane] 2 x FP32
+  static constexpr int kExchangeBytes = kWarps * (kHeads / 8) * 32 * 8;
+  static constexpr int kWarpSums = kExchange;  // [warp][head] FP32, behind a row's last tile
+  static constexpr int kOutputs =
+      kWarpSums + kWarps * kHeads * 4;                           // [head] where results go and their factor, then, too
+  static constexpr int kFactors = kExchange + kExchangeBytes;    // [head] 2 x FP32
+  static constexpr int kSinks = kFactors + kHeads * 8;           // [head] FP32
+  static constexpr int kCommon = kSinks + kHeads * 4;            // [head] FP32
+  static constexpr int kBounds = kCommon + kHeads * 4;           // [two chunks] 16 bytes
+  static constexpr int kExponents = kBounds + 8 * kValueChunks;  // [chunk] 16 bytes (LongScales)
+  static constexpr int kCluster = kExponents + 16 * kValueChunks;  // of the row
+  static constexpr int kFilled = kCluster + 8;                     // [stage] barriers
+  static constexpr int kFree = kFilled + 8 * kStages;
+  static constexpr int kSummarized = kFree + 8 * kStages;  // a barrier
+  static constexpr int kArrived = kSummarized + 8;         // a barrier
+  static constexpr int kBytes = kArrived + 8;
+
+  // Where results of the blocks of a cluster meet (short_merge.cuh), when no block has tokens any more.
+  static constexpr int kQuads = kHeads * kValueChunks * kChunkDims / 4;
+  static constexpr int kFixedSplits = 8;
+  static constexpr int kSourceBytes = kQuads / kFixedSplits * 16;
+  static constexpr int kResults = 0;                                       // [source][own piece] 4 x FP32
+  static constexpr int kSummaries = kResults + kMaxSplits * kSourceBytes;  // [head][source] {maximum, sum} FP32
+  static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;     // [head][source] FP32
+
+  // Of pair `pair` of a chunk's 32 there: a thread has dimensions 8g to 8g + 7, and the lanes' pieces lie side by side.
+  static __device__ __forceinline__ int dimension_of_pair(int pair) {
+    const int piece = pair / 2;
+    return 8 * (piece % 8) + 4 * (piece / 8) + 2 * (pair % 2);
+  }
+
+  // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
+  static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {
+    write(shared + raw_query(h, p), uint4{pairs[0], pairs[1], pairs[2], pairs[3]});
+  }
+  // Where the 16 bytes of these dimensions are brought to first.
+  static __device__ __forceinline__ int raw_query(int h, int p) { return kQuery + h * kQueryStride + 16 * p; }
+
+  static_assert(Format::kChunk == Chunk::kScaledE4m3 && Format::kBf16Chunk == Format::kScoreChunks - 1);
+  static_assert(kScales % 16 == 0 && kWeights % 16 == 0 && kValueScales % 16 == 0 && kMaxima % 16 == 0);
+  static_assert(kExchange % 16 == 0 && kFactors % 16 == 0 && kSinks % 16 == 0 && kCommon % 16 == 0 &&
+                kBounds % 16 == 0);
+  static_assert(kFilled % 8 == 0 && kValid % 4 == 0);
+  static_assert(kShares + kHeads * kMaxSplits * 4 <= kQuery);
+  // 1 KB of each block is the system's.
+  static_assert(kBytes <= 228 * 1024 / kBlocks - 1024);
+};
+
+}  // namespace flashmla::cuda
