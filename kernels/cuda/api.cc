@@ -244,14 +244,15 @@ flashmla_status flashmla_context_create(const flashmla_options* options, flashml
   cudaError_t error = current.error();
   int multiprocessors = 0;
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  const std::array<Kernels, kFamilies> kernels = {by_heads({kernels_v4(), kernels_v4_short(), kernels_v4_long(), kernels_v4_sm90()}),
-                                                  by_heads({kernels_v32(), kernels_v32_short(), kernels_v32_long(), kernels_v32_sm90()}),
-                                                  kernels_v41(),
-                                                  kernels_v41_fp4(),
-                                                  kernels_dense576(),
-                                                  kernels_dense512(),
-                                                  kernels_dense576_sm90(),
-                                                  kernels_dense512_sm90()};
+  const std::array<Kernels, kFamilies> kernels = {
+      by_heads({kernels_v4(), kernels_v4_short(), kernels_v4_long(), kernels_v4_sm90()}),
+      by_heads({kernels_v32(), kernels_v32_short(), kernels_v32_long(), kernels_v32_sm90()}),
+      kernels_v41(),
+      kernels_v41_fp4(),
+      kernels_dense576(),
+      kernels_dense512(),
+      kernels_dense576_sm90(),
+      kernels_dense512_sm90()};
   for (size_t i = 0; i < kFamilies; ++i) {
     Family& family = made->families[i];
     family.kernels = kernels[i];
