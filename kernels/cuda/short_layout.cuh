@@ -54,8 +54,8 @@ struct ShortLayout {
   static constexpr int kArrived = kSummarized + 8;                      // a barrier
   static constexpr int kBytes = kArrived + 8;
 
-  // Of pair `pair` of a chunk's 32, where results meet.
-  static __device__ __forceinline__ int dimension_of_pair(int pair) { return 2 * pair; }
+  // The first of piece `piece` of a chunk's 16, where results meet.
+  static __device__ __forceinline__ int dimension_of_piece(int piece) { return 4 * piece; }
 
   // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
   static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {

@@ -104,8 +104,16 @@ __device__ __forceinline__ HeadSums share_head(const DecodeArguments& a, uint8_t
   return {maximum, sum};
 }
 
-// Adds up this block's pieces, when shares are there. Two threads have a half of a piece each.
-template <typename Layout>
+__device__ __forceinline__ void add_product(float2& sum, const float2& v, float by) {
+  sum.x = fmaf(v.x, by, sum.x), sum.y = fmaf(v.y, by, sum.y);
+}
+__device__ __forceinline__ void add_product(float4& sum, const float4& v, float by) {
+  sum.x = fmaf(v.x, by, sum.x), sum.y = fmaf(v.y, by, sum.y), sum.z = fmaf(v.z, by, sum.z),
+  sum.w = fmaf(v.w, by, sum.w);
+}
+
+// Adds up this block's pieces, when shares are there. A thread has pieces, or halves of them: a float4 or a float2.
+template <typename Layout, typename Values>
 class Merge {
  public:
   using Format = typename Layout::Format;
@@ -115,8 +123,8 @@ class Merge {
         place_(place),
         shared_(shared),
         splits_(static_cast<int>(a.splits.divisor)),
-        first_(2 * first_piece<Layout>(a, rank)),
-        count_(2 * first_piece<Layout>(a, rank + 1) - first_),
+        first_(kItems * first_piece<Layout>(a, rank)),
+        count_(kItems * first_piece<Layout>(a, rank + 1) - first_),
         item_(item_of(static_cast<int>(threadIdx.x))) {}
 
   __device__ __forceinline__ void run() {
@@ -130,6 +138,9 @@ class Merge {
   }
 
  private:
+  static constexpr int kItems = sizeof(float4) / sizeof(Values);  // of a piece
+  static constexpr int kItemsOfChunk = kItems * kChunkDims / 4;   // for one head
+
   struct Item {
     Destination to;
     bool real;
@@ -137,44 +148,46 @@ class Merge {
   };
 
   __device__ __forceinline__ Item item_of(int number) const {
-    const int pair = first_ + min(number, count_ - 1);
-    const int h = pair / (kChunkDims / 2) % Layout::kHeads;
+    const int index = first_ + min(number, count_ - 1);
+    const int h = index / kItemsOfChunk % Layout::kHeads;
     const Head head = head_of<Format>(a_, place_, h);
-    Item item{
-        Destination::of<Format>(a_, place_, head, h), head.real, h,
-        kChunkDims * (pair / (kChunkDims / 2 * Layout::kHeads)) + Layout::dimension_of_pair(pair % (kChunkDims / 2))};
+    const int piece = index % kItemsOfChunk / kItems;
+    Item item{Destination::of<Format>(a_, place_, head, h), head.real, h,
+              kChunkDims * (index / (kItemsOfChunk * Layout::kHeads)) + Layout::dimension_of_piece(piece) +
+                  4 / kItems * (index % kItems)};
     item.to.out = const_cast<uint16_t*>(in_register(item.to.out));
     return item;
   }
 
-  __device__ __forceinline__ float2 add_up(int number) const {
+  __device__ __forceinline__ Values add_up(int number) const {
     const uint8_t* shares = shared_ + Layout::kShares + 4 * kMaxSplits * item_.head;
-    const uint8_t* part = shared_ + Layout::kResults + 8 * number;
+    const uint8_t* part = shared_ + Layout::kResults + sizeof(Values) * number;
     // No switch: its table would have to come from memory.
-    if (splits_ == 8) return add_up_of<8, 8>(shares, part, Layout::kSourceBytes);
-    if (splits_ == 16) return add_up_of<16, 16>(shares, part, Layout::kSourceBytes);
-    if (splits_ == 10) return add_up_of<10, 10>(shares, part, Layout::kSourceBytes);
-    if (splits_ < 4) return add_up_of<2, 4>(shares, part, source_stride<Layout>(a_));
-    if (splits_ < 8) return add_up_of<4, 8>(shares, part, source_stride<Layout>(a_));
-    return add_up_of<9, 16>(shares, part, Layout::kSourceBytes);
+    if constexpr (kItems == 1) {
+      if (splits_ < 4) return add_up_of<2, 4>(shares, part, source_stride<Layout>(a_));
+      return add_up_of<4, 8>(shares, part, source_stride<Layout>(a_));
+    } else {
+      if (splits_ == 8) return add_up_of<8, 8>(shares, part, Layout::kSourceBytes);
+      if (splits_ == 16) return add_up_of<16, 16>(shares, part, Layout::kSourceBytes);
+      if (splits_ == 10) return add_up_of<10, 10>(shares, part, Layout::kSourceBytes);
+      return add_up_of<9, 16>(shares, part, Layout::kSourceBytes);
+    }
   }
 
   // Of at least kLeast sources, and at most kMost.
   template <int kLeast, int kMost>
-  __device__ __forceinline__ float2 add_up_of(const uint8_t* shares, const uint8_t* part, int stride) const {
+  __device__ __forceinline__ Values add_up_of(const uint8_t* shares, const uint8_t* part, int stride) const {
     float share[(kMost + 3) / 4 * 4];
 #pragma unroll
     for (int s = 0; s < kMost; s += 4) {
       const auto four = read<float4>(shares + 4 * s);
       share[s] = four.x, share[s + 1] = four.y, share[s + 2] = four.z, share[s + 3] = four.w;
     }
-    float2 total = {0, 0};
+    Values total = {};
 #pragma unroll
     for (int s = 0; s < kMost; ++s) {
       if (s >= kLeast && s >= splits_) break;
-      const auto v = read<float2>(part + s * stride);
-      total.x = fmaf(v.x, share[s], total.x);
-      total.y = fmaf(v.y, share[s], total.y);
+      add_product(total, read<Values>(part + s * stride), share[s]);
     }
     return total;
   }
@@ -182,17 +195,17 @@ class Merge {
   const DecodeArguments& a_;
   const Place& place_;
   uint8_t* shared_;
-  const int splits_, first_, count_;  // pairs
+  const int splits_, first_, count_;  // items
   Item item_;
 };
 
 // What is left when a block has told and sent: its part of the row's results.
-template <typename Layout>
-__device__ __forceinline__ void finish_merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
-                                             const float (&sink)[Layout::kHeads / kShortWarps], int warp, int lane) {
+template <typename Layout, typename Values>
+__device__ __forceinline__ void finish_merge_by(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
+                                                const float (&sink)[Layout::kHeads / kShortWarps], int warp, int lane) {
   using Format = typename Layout::Format;
   constexpr int kHeadsOfWarp = Layout::kHeads / kShortWarps;
-  Merge<Layout> merge(a, place, shared, rank);
+  Merge<Layout, Values> merge(a, place, shared, rank);
   barrier_wait_cluster(smem_address(shared + Layout::kSummarized), 0);
   HeadSums all[kHeadsOfWarp];
 #pragma unroll
@@ -209,6 +222,17 @@ __device__ __forceinline__ void finish_merge(const DecodeArguments& a, const Pla
     if (mine && lane == 0 && head.real) {
       Destination::of<Format>(a, place, head, h).store_sums(all[i].maximum, all[i].sum);
     }
+  }
+}
+
+template <typename Layout>
+__device__ __forceinline__ void finish_merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
+                                             const float (&sink)[Layout::kHeads / kShortWarps], int warp, int lane) {
+  // Few blocks have many pieces each.
+  if (a.splits.divisor < Layout::kFixedSplits) {
+    finish_merge_by<Layout, float4>(a, place, shared, rank, sink, warp, lane);
+  } else {
+    finish_merge_by<Layout, float2>(a, place, shared, rank, sink, warp, lane);
   }
 }
 
