@@ -2,17 +2,42 @@
 #pragma once
 
 #include "kernels/cuda/long_worker.cuh"
-#include "kernels/cuda/short_merge.cuh"
 
 namespace flashmla::cuda {
 
-// A block that has its row to itself.
+// Puts the row's maximum and sum of weights of each head into kTotals, and what the teams' results are to be multiplied
+// with into kCommon: thread h, between barriers.
 template <typename Layout>
+__device__ __forceinline__ float2 add_up_sums(uint8_t* shared, int h) {
+  float reference[Layout::kTeams], maximum = kNoMaximum, sum = 0;
+#pragma unroll
+  for (int team = 0; team < Layout::kTeams; ++team) {
+    reference[team] = read<float>(shared + Layout::kTeam + team * Layout::kTeamBytes + Layout::kCommon + 4 * h);
+    maximum = fmaxf(maximum, reference[team]);
+  }
+#pragma unroll
+  for (int team = 0; team < Layout::kTeams; ++team) {
+    float of_team = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      of_team += read<float>(shared + Layout::kWarpSums + 4 * ((team * kWarps + w) * Layout::kHeads + h));
+    }
+    const float by = exp2_fast(reference[team] - maximum);
+    sum = fmaf(of_team, by, sum);
+    write(shared + Layout::kTeam + team * Layout::kTeamBytes + Layout::kCommon + 4 * h, by);
+  }
+  write(shared + Layout::kTotals + 8 * h, float2{maximum, sum});
+  return {maximum, sum};
+}
+
+// A block that has its row to itself. Several teams call scored() here.
+template <typename Layout, typename Scored>
 __device__ __forceinline__ void finish_row(const DecodeArguments& a, const Place& place, uint8_t* shared,
-                                           const LongWorker<Layout>& worker, int warp, int lane) {
+                                           LongWorker<Layout>& worker, int warp, int lane, Scored scored) {
   using Format = typename Layout::Format;
   worker.publish_sums();
-  sync_workers();
+  sync_teams<Layout>();
+  if constexpr (Layout::kTeams > 1) scored();
   // Where a head's results go, null: nowhere, and what they are multiplied with.
   uint8_t* const outputs = shared + Layout::kOutputs;
   const bool to_caller = a.parts.divisor == 1;
@@ -20,18 +45,16 @@ __device__ __forceinline__ void finish_row(const DecodeArguments& a, const Place
     const int h = static_cast<int>(threadIdx.x);
     const Head head = head_of<Format>(a, place, h);
     const auto to = Destination::of<Format>(a, place, head, h);
-    const auto maximum = read<float>(shared + Layout::kCommon + 4 * h);
-    float sum = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += read<float>(shared + Layout::kWarpSums + 4 * (w * Layout::kHeads + h));
-    const float whole = denominator(read<float>(shared + Layout::kSinks + 4 * h), maximum, sum);
+    const float2 total = add_up_sums<Layout>(shared, h);
+    const float whole = denominator(read<float>(shared + Layout::kSinks + 4 * h), total.x, total.y);
     uint8_t* const results = to_caller ? reinterpret_cast<uint8_t*>(to.out) : reinterpret_cast<uint8_t*>(to.values);
     write(outputs + 16 * h, head.real ? results : nullptr);
-    write(outputs + 16 * h + 8, sum == 0 ? 0 : __fdividef(1 << kShortResultBits, whole));
-    if (head.real) to.store_sums(maximum, sum);
+    write(outputs + 16 * h + 8, total.y == 0 ? 0 : __fdividef(1 << kShortResultBits, whole));
+    if (head.real) to.store_sums(total.x, total.y);
   }
-  sync_workers();
-  const float by = small_power_of_two(worker.exponent() - kShortResultBits);
+  sync_teams<Layout>();
+  worker.settle();
+  if (warp >= kWarps) return;
   const auto& results = worker.results();
   const int dimension = kChunkDims * warp + 8 * (lane >> 2);
 #pragma unroll
@@ -44,9 +67,7 @@ __device__ __forceinline__ void finish_row(const DecodeArguments& a, const Place
       const auto share = read<float>(output + 8);
       float v[8];
 #pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        v[2 * m] = results[m][n][i] * by * share, v[2 * m + 1] = results[m][n][2 + i] * by * share;
-      }
+      for (int m = 0; m < 4; ++m) v[2 * m] = results[m][n][i] * share, v[2 * m + 1] = results[m][n][2 + i] * share;
       if (to_caller) {
         store_bf16x8(reinterpret_cast<uint16_t*>(to) + dimension, v, a.out_aligned);
       } else {
@@ -60,30 +81,28 @@ __device__ __forceinline__ void finish_row(const DecodeArguments& a, const Place
 // A block that shares its row, which is its only one.
 template <typename Layout>
 __device__ __forceinline__ void merge_row(const DecodeArguments& a, const Place& place, uint8_t* shared,
-                                          const LongWorker<Layout>& worker, int warp, int lane) {
-  using Format = typename Layout::Format;
+                                          LongWorker<Layout>& worker, int warp, int lane) {
   constexpr int kHeadsOfWarp = Layout::kHeads / kWarps;
   const int rank = cluster_rank();
   worker.publish_sums();
   // Behind it results may be written where tokens were.
   cluster_arrive();
-  sync_workers();
-  HeadSums own[kHeadsOfWarp];
+  sync_teams<Layout>();
+  if (threadIdx.x < Layout::kHeads) add_up_sums<Layout>(shared, static_cast<int>(threadIdx.x));
+  sync_teams<Layout>();
+  worker.settle();
+  if (warp >= kWarps) return;
+  const Sender<Layout> sender(a, shared, rank, warp, lane);
+  cluster_wait();
   float sink[kHeadsOfWarp];
 #pragma unroll
   for (int i = 0; i < kHeadsOfWarp; ++i) {
     const int h = warp + kWarps * i;
-    float sum = lane < kWarps ? read<float>(shared + Layout::kWarpSums + 4 * (lane * Layout::kHeads + h)) : 0;
-#pragma unroll
-    for (int lanes = kWarps / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
-    own[i] = {read<float>(shared + Layout::kCommon + 4 * h), __shfl_sync(~0U, sum, 0)};
+    const auto total = read<float2>(shared + Layout::kTotals + 8 * h);
+    sender.tell(i, {total.x, total.y});
     sink[i] = read<float>(shared + Layout::kSinks + 4 * h);
   }
-  const Sender<Layout> sender(a, shared, rank, warp, lane);
-  cluster_wait();
-#pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) sender.tell(i, own[i]);
-  sender.send(worker.results(), small_power_of_two(worker.exponent() - kShortResultBits));
+  sender.send(worker.results(), 1);
   finish_merge<Layout>(a, place, shared, rank, sink, warp, lane);
 }
 

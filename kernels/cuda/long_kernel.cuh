@@ -17,30 +17,32 @@ __device__ __forceinline__ void sync_block() {
 template <typename Layout>
 __device__ __forceinline__ void work_on_rows(const DecodeArguments& a, uint8_t* shared, int warp, int lane) {
   // Not kept in registers while there are tokens.
-  const auto stored_cluster = [&] { return *reinterpret_cast<const volatile int*>(shared + Layout::kCluster); };
+  const auto stored = [&](int place) { return *reinterpret_cast<const volatile int*>(shared + place); };
   int cluster = cluster_index();
-  uint32_t tile = 0;  // of all that the block works on
+  int tile = 0;  // of all that the block works on
   start_queries<Layout>(a, place_of<Layout::kHeads>(a, cluster), shared, warp, lane);
   store_sinks<Layout>(sink_of<Layout>(a, place_of<Layout::kHeads>(a, cluster)), shared);  // the same for all rows
   sync_block<Layout>();
   LongWorker<Layout> worker(shared, warp, lane);
   while (true) {
     const int groups = groups_of(work_of<Layout>(a, cluster).range);
-    if (threadIdx.x == 0) write(shared + Layout::kCluster, cluster);
+    const int tiles = (groups + Layout::kGroups - 1) / Layout::kGroups;
+    if (threadIdx.x == 0) write(shared + Layout::kCluster, int2{cluster, tile + tiles});
     finish_queries<Layout>(a, shared, warp, lane);
     worker.reset();
-    sync_workers();
-    tile = worker.run(tile, groups, [&] {
-      const int next = stored_cluster() + launched_clusters(a);
+    sync_teams<Layout>();
+    const auto scored = [&] {
+      const int next = stored(Layout::kCluster) + launched_clusters(a);
       if (next >= all_clusters(a)) return;
       start_queries<Layout>(a, place_of<Layout::kHeads>(a, next), shared, warp, lane);
-    });
-    cluster = stored_cluster();
+    };
+    worker.run(static_cast<uint32_t>(tile), groups, scored);
+    cluster = stored(Layout::kCluster), tile = stored(Layout::kNextTile);
     const Place place = place_of<Layout::kHeads>(a, cluster);
-    if (a.splits.divisor > 1) {
-      merge_row<Layout>(a, place, shared, worker, warp, lane);
+    if (Layout::kMerges && a.splits.divisor > 1) {
+      if constexpr (Layout::kMerges) merge_row<Layout>(a, place, shared, worker, warp, lane);
     } else {
-      finish_row<Layout>(a, place, shared, worker, warp, lane);
+      finish_row<Layout>(a, place, shared, worker, warp, lane, scored);
     }
     cluster += launched_clusters(a);
     if (cluster >= all_clusters(a)) return;
@@ -53,26 +55,26 @@ __global__ void __launch_bounds__(Layout::kBlockThreads, Layout::kBlocksPerSm)
   extern __shared__ __align__(128) uint8_t shared[];
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (warp < kWarps) {
+  if (warp < Layout::kWorkWarps) {
     work_on_rows<Layout>(a, shared, warp, lane);
     return;
   }
-  if (warp == kWarps && lane == 0) init_stages<Layout>(shared);
-  if (warp == kWarps + 1 && lane == 0 && a.splits.divisor > 1) {
+  if (warp == Layout::kWorkWarps && lane == 0) init_stages<Layout>(shared);
+  if (warp == Layout::kWorkWarps + 1 && lane == 0 && Layout::kMerges && a.splits.divisor > 1) {
     expect_summaries<Layout>(a, shared);
     expect_pieces<Layout>(a, shared, cluster_rank());
   }
-  TileCopier<Layout> copier(a, warp - kWarps, lane);
+  TileCopier<Layout> copier(a, warp - Layout::kWorkWarps, lane);
   sync_block<Layout>();
   copier.run(a.main.pool.base, shared);
 }
 
-template <typename Format, int kHeads, int kBlocks>
+template <typename Format, int kHeads, int kTeams>
 Kernel describe_long_kernel(const BlockTime& time) {
-  using Layout = LongLayout<Format, kHeads, kBlocks>;
+  using Layout = LongLayout<Format, kHeads, kTeams>;
   Kernel kernel = describe<Layout>(&long_kernel<Layout>, Layout::kBlockThreads, time);
-  // With 16 heads it is good for many rows, and for nothing else.
-  kernel.splits = kHeads == 8 ? kAnySplits : 1U << 1;
+  kernel.splits = Layout::kMerges ? kAnySplits : 1U << 1;
+  kernel.step_tokens = kTeams * Layout::kTileTokens;
   kernel.takes_turns = true;
   return kernel;
 }
@@ -80,24 +82,26 @@ Kernel describe_long_kernel(const BlockTime& time) {
 template <typename Format>
 Kernels describe_long_kernels() {
   constexpr bool kInner = Format::kInnerScales >= 0;
-  Kernels kernels = {
-      describe_long_kernel<Format, 8, 1>({.start = kInner ? 4.4 : 7.7,
-                                          .per_token = kInner ? 0.024 : 0.0227,
-                                          .merge = kInner ? 4 : 3,
-                                          .again = kInner ? 0 : 2.4}),
-  };
-  // Two blocks on a multiprocessor would need more registers than there are on other architectures.
+  Kernels kernels;
+  // On other architectures they would need more registers than there are.
   if constexpr (std::string_view(FLASHMLA_ARCH_NAME) == "sm_90a") {
-    kernels.push_back(describe_long_kernel<Format, 8, 2>({.start = kInner ? 6.4 : 7.4,
-                                                          .per_token = kInner ? 0.028 : 0.0269,
-                                                          .per_token_shared = kInner ? 0.0417 : 0.0387,
-                                                          .merge = 1.8,
-                                                          .per_split = kInner ? 0.3 : 0.1,
-                                                          .again = kInner ? 0 : 4.8}));
-    kernels.push_back(describe_long_kernel<Format, 16, 2>({.start = kInner ? 6.9 : 9.3,
-                                                           .per_token = kInner ? 0.0329 : 0.0306,
-                                                           .per_token_shared = kInner ? 0.0503 : 0.0497,
-                                                           .again = kInner ? 0 : 2.7}));
+    kernels = {describe_long_kernel<Format, 8, 2>({.start = kInner ? 8.2 : 7,
+                                                   .per_token = kInner ? 0.0203 : 0.0196,
+                                                   .merge = 0.3,
+                                                   .again = kInner ? 1.6 : 2.8}),
+               describe_long_kernel<Format, 8, 1>({.start = kInner ? 4.3 : 7.4,
+                                                   .per_token = kInner ? 0.028 : 0.0269,
+                                                   .per_token_shared = kInner ? 0.042 : 0.0387,
+                                                   .merge = kInner ? 4 : 1.8,
+                                                   .per_split = kInner ? 0.3 : 0.1,
+                                                   .again = kInner ? 0.4 : 4.8})};
+    // V32's would need more registers than there are.
+    if constexpr (!kInner) {
+      kernels.push_back(
+          describe_long_kernel<Format, 16, 2>({.start = 9, .per_token = 0.0257, .merge = 1.9, .again = 1.8}));
+      kernels.push_back(describe_long_kernel<Format, 16, 1>(
+          {.start = 9.3, .per_token = 0.0306, .per_token_shared = 0.0497, .again = 2.7}));
+    }
   }
   return kernels;
 }

@@ -10,19 +10,22 @@
 
 namespace flashmla::cuda {
 
-// kBlocks: of a multiprocessor.
-template <typename RecordFormat, int kBlockHeads, int kBlocks>
+template <typename RecordFormat, int kBlockHeads, int kBlockTeams>
 struct LongLayout {
   using Format = RecordFormat;
   static constexpr int kHeads = kBlockHeads;
-  static constexpr int kWorkWarps = kWarps;
+  static constexpr int kTeams = kBlockTeams;
+  static constexpr int kBlocksPerSm = 2 / kTeams;
+  // One team with 16 heads is for many rows, and good for nothing else.
+  static constexpr bool kMerges = kHeads == 8 || kTeams > 1;
+  static constexpr int kWorkWarps = kWarps * kTeams;
+  static constexpr int kWorkThreads = 32 * kWorkWarps;
   static constexpr int kGroups = 4;
   static constexpr int kTileTokens = kGroups * kGroupTokens;
-  static constexpr int kStages = kBlocks == 1 ? 4 : 2;
+  static constexpr int kStages = 2 * kTeams;
   static constexpr int kHalves = kTileTokens / 32;  // of a tile: what a copying warp copies at a time
   static constexpr int kCopiers = kHalves * kStages / 2;
-  static constexpr int kBlocksPerSm = kBlocks;
-  static constexpr int kBlockThreads = kThreads + 32 * kCopiers;
+  static constexpr int kBlockThreads = kWorkThreads + 32 * kCopiers;
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
   static constexpr int kQueryStride = 2 * kQueryDims + 16;
   static constexpr bool kHasBf16Values = Format::kBf16Chunk < kValueChunks;
@@ -45,18 +48,25 @@ struct LongLayout {
   static constexpr int kStageBytes = (kValid + kGroups * 2 + 15) / 16 * 16;
 
   static constexpr int kQuery = kStages * kStageBytes;              // [head] F16, BF16 in the BF16 chunk
-  static constexpr int kExchange = kQuery + kHeads * kQueryStride;  // [warp][tile of heads][lane] 2 x FP32
-  static constexpr int kExchangeBytes = kWarps * (kHeads / 8) * 32 * 8;
-  static constexpr int kWarpSums = kExchange;  // [warp][head] FP32, behind a row's last tile
-  static constexpr int kOutputs =
-      kWarpSums + kWarps * kHeads * 4;                           // [head] where results go and their factor, then, too
-  static constexpr int kFactors = kExchange + kExchangeBytes;    // [head] 2 x FP32
-  static constexpr int kSinks = kFactors + kHeads * 8;           // [head] FP32
-  static constexpr int kCommon = kSinks + kHeads * 4;            // [head] FP32
-  static constexpr int kBounds = kCommon + kHeads * 4;           // [two chunks] 16 bytes
+  static constexpr int kExchange = kQuery + kHeads * kQueryStride;  // [team][warp][tile of heads][lane] 2 x FP32
+  static constexpr int kExchangeBytes = kWorkWarps * (kHeads / 8) * 32 * 8;
+  static constexpr int kTogether = kExchange + kExchangeBytes;  // results of a team for 8 heads
+  // Behind a row's last tile; a team is done with the exchange before another one is.
+  static constexpr int kWarpSums = kTeams == 1 ? kExchange : kTogether;  // [team][warp][head] FP32
+  static constexpr int kOutputs = kExchange + kWorkWarps * kHeads * 4;   // [head] where results go, and their factor
+  static constexpr int kTotals = kOutputs + kHeads * 16;                 // [head] {maximum, sum} FP32
+  static constexpr int kTogetherBytes = (kTeams - 1) * kThreads * 16 * 4;
+  static constexpr int kFactors = kTogether + kTogetherBytes;  // [head] 2 x FP32
+  static constexpr int kSinks = kFactors + kHeads * 8;         // [head] FP32
+  // Of each team, from kTeam on.
+  static constexpr int kCommon = 0;                              // [head] FP32
+  static constexpr int kBounds = kCommon + kHeads * 4;           // [two chunks] 16 bytes (LongScales)
   static constexpr int kExponents = kBounds + 8 * kValueChunks;  // [chunk] 16 bytes (LongScales)
-  static constexpr int kCluster = kExponents + 16 * kValueChunks;  // of the row
-  static constexpr int kFilled = kCluster + 8;                     // [stage] barriers
+  static constexpr int kTeamBytes = kExponents + 16 * kValueChunks;
+  static constexpr int kTeam = kSinks + kHeads * 4;
+  static constexpr int kCluster = kTeam + kTeams * kTeamBytes;  // of the row
+  static constexpr int kNextTile = kCluster + 4;                // of all that the block works on
+  static constexpr int kFilled = kCluster + 8;                  // [stage] barriers
   static constexpr int kFree = kFilled + 8 * kStages;
   static constexpr int kSummarized = kFree + 8 * kStages;  // a barrier
   static constexpr int kArrived = kSummarized + 8;         // a barrier
@@ -83,12 +93,18 @@ struct LongLayout {
 
   static_assert(Format::kChunk == Chunk::kScaledE4m3 && Format::kBf16Chunk == Format::kScoreChunks - 1);
   static_assert(kScales % 16 == 0 && kWeights % 16 == 0 && kValueScales % 16 == 0 && kMaxima % 16 == 0);
-  static_assert(kExchange % 16 == 0 && kFactors % 16 == 0 && kSinks % 16 == 0 && kCommon % 16 == 0 &&
-                kBounds % 16 == 0);
+  static_assert(kExchange % 16 == 0 && kFactors % 16 == 0 && kSinks % 16 == 0 && kTeam % 16 == 0);
+  static_assert(kTeamBytes % 16 == 0 && kBounds % 16 == 0 && kExponents % 16 == 0);
   static_assert(kFilled % 8 == 0 && kValid % 4 == 0);
-  static_assert(kShares + kHeads * kMaxSplits * 4 <= kQuery);
+  static_assert(kTotals + kHeads * 8 <= kTogether && kShares + kHeads * kMaxSplits * 4 <= kQuery);
   // 1 KB of each block is the system's.
-  static_assert(kBytes <= 228 * 1024 / kBlocks - 1024);
+  static_assert(kBytes <= 228 * 1024 / kBlocksPerSm - 1024);
 };
+
+// Of all computing warps.
+template <typename Layout>
+__device__ __forceinline__ void sync_teams() {
+  named_barrier(0, Layout::kWorkThreads);
+}
 
 }  // namespace flashmla::cuda

@@ -32,8 +32,8 @@ class LongScales {
  public:
   using Format = typename Layout::Format;
 
-  __device__ __forceinline__ LongScales(uint8_t* shared, int warp, int lane)
-      : shared_(shared), warp_(warp), lane_(lane) {}
+  // `team`: what is the team's in shared memory; `warp`: of the team.
+  __device__ __forceinline__ LongScales(uint8_t* team, int warp, int lane) : team_(team), warp_(warp), lane_(lane) {}
 
   // Before a row's first tile.
   __device__ __forceinline__ void reset() const {
@@ -53,7 +53,7 @@ class LongScales {
     uint8_t* const to = stage + Layout::kValueScales + 2 * pair / Layout::kChunksOfScale * Layout::kScalesOfChunk +
                         2 * (kGroupTokens * group + row);
     if constexpr (Layout::kScalesInRows) {
-      const auto units = read<int32_t>(shared_ + Layout::kBounds + 16 * pair);
+      const auto units = read<int32_t>(team_ + Layout::kBounds + 16 * pair);
       const auto scale = read<float>(scales + 4 * pair);
       const auto exponent = static_cast<int32_t>(__float_as_uint(scale) >> 23 & 0xff);
       write(to, static_cast<uint16_t>(pack_f16x2(scale * power_of_two(-units), 0)));
@@ -61,7 +61,7 @@ class LongScales {
       const bool fits = static_cast<uint32_t>(below - kLeastBits) <= static_cast<uint32_t>(kMostBits - kLeastBits);
       return __all_sync(~0U, fits || __float_as_uint(scale) << 1 == 0);
     } else {
-      const auto bounds = read<uint4>(shared_ + Layout::kBounds + 16 * pair);
+      const auto bounds = read<uint4>(team_ + Layout::kBounds + 16 * pair);
       const uint32_t two = __byte_perm(read<uint16_t>(scales + 2 * pair), 0, 0x4140);
       const uint32_t f16 = __viaddmax_s16x2_relu(two, bounds.z, 0) << 10;
       write(to, static_cast<uint16_t>(f16));
@@ -140,7 +140,7 @@ class LongScales {
   // What convert() needs: in rows the units of both chunks; otherwise, 16 bits for each of them, the biased exponent of
   // the units, that of the smallest scale that fits less 1, and what makes an exponent of F16 of one of these.
   __device__ __forceinline__ uint8_t* bounds() const {
-    return shared_ + Layout::kBounds + 16 * (warp_ / 2) + (Layout::kScalesInRows ? 0 : 2 * (warp_ % 2));
+    return team_ + Layout::kBounds + 16 * (warp_ / 2) + (Layout::kScalesInRows ? 0 : 2 * (warp_ % 2));
   }
   __device__ __forceinline__ void set_bounds(int32_t units) const {
     if constexpr (Layout::kScalesInRows) {
@@ -153,10 +153,10 @@ class LongScales {
   }
   // Exponents of what the chunk's results and its scales as F16 are in units of, and whether they are spread.
   __device__ __forceinline__ uint8_t* of_chunk() const {
-    return shared_ + Layout::kExponents + 16 * warp_;
+    return team_ + Layout::kExponents + 16 * warp_;
   }
 
-  uint8_t* shared_;
+  uint8_t* team_;
   const int warp_, lane_;
 };
 

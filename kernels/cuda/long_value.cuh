@@ -14,7 +14,7 @@ __device__ __forceinline__ bool LongWorker<SharedLayout>::adopt(uint8_t* stage, 
     before[n] = read<float2>(common(n));
     if (g_ == 0 && !grows) write(maxima(stage, warp_, n), before[n]);
   }
-  sync_workers();
+  named_barrier(team_barrier(), kThreads);
   bool even = true;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ bool LongWorker<SharedLayout>::adopt(uint8_t* stage, 
     rescale(n, {change * exp2_fast(before[n].x - largest.x), change * exp2_fast(before[n].y - largest.y)});
     if (warp_ == 0 && g_ == 0) write(common(n), largest);
   }
-  sync_workers();
+  named_barrier(team_barrier(), kThreads);
   return __all_sync(~0U, even);
 }
 
@@ -120,7 +120,7 @@ __device__ __forceinline__ void LongWorker<SharedLayout>::add_spread(const uint8
     for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
   }
   // In two steps: the power does not need to be a normal number by itself.
-  const float half = exp2_fast(-0.5F * static_cast<float>(exponent()));
+  const float half = exp2_fast(-0.5F * static_cast<float>(scales().exponent()));
   float scale[4];
 #pragma unroll
   for (int x = 0; x < 4; ++x) scale[x] = scales().of_token(stage, k, x) * half * half;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/long_scales.cuh"
-#include "kernels/cuda/score.cuh"
+#include "kernels/cuda/short_merge.cuh"
 
 namespace flashmla::cuda {
 
@@ -16,7 +16,14 @@ class LongWorker {
   static constexpr int kTiles = Layout::kHeads / 8;
 
   __device__ __forceinline__ LongWorker(uint8_t* shared, int warp, int lane)
-      : shared_(shared), warp_(warp), lane_(lane), g_(lane >> 2), c_(lane & 3), group_(warp % 4), half_(warp / 4) {
+      : shared_(shared),
+        team_(Layout::kTeams == 1 ? 0 : warp / kWarps),
+        warp_(warp - kWarps * team_),
+        lane_(lane),
+        g_(lane >> 2),
+        c_(lane & 3),
+        group_(warp % 4),
+        half_(warp_ / 4) {
     const int token[2] = {kGroupTokens * group_ + token_of_row(g_), kGroupTokens * group_ + token_of_row(g_ + 8)};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -24,7 +31,7 @@ class LongWorker {
       score_scales_[r] = Layout::kScalesInRows ? 0 : keep(Layout::kScales + token[r] * Format::kScaleBytes + 4 * half_);
     }
     query_ = keep(Layout::kQuery + g_ * Layout::kQueryStride + 512 * half_ + 32 * c_);
-    exchange_ = keep(256 * kTiles * warp_ + 8 * lane_);
+    exchange_ = keep(256 * kTiles * warp + 8 * lane_);
     weights_to_ = keep(Layout::kWeights +
                        2 * ((group_ * Layout::kHeads + (lane_ & (Layout::kHeads - 1))) * kGroupTokens + 8 * half_));
     if constexpr (kKeepsRows) {
@@ -49,13 +56,14 @@ class LongWorker {
     scales().reset();
   }
 
-  // The row's groups, from the block's tile `tile` (modulo kRounds) on, behind that barrier. Calls scored() when nobody
-  // needs queries any more. Returns the number of the next row's first tile.
+  // The row's groups, from the block's tile `tile` on, behind that barrier; the teams take tiles in turn. One team
+  // alone calls scored() when nobody needs queries any more.
   template <typename Scored>
-  __device__ __forceinline__ uint32_t run(uint32_t tile, int groups, Scored scored) {
-    if (groups == 0) scored();
+  __device__ __forceinline__ void run(uint32_t tile, int groups, Scored scored) {
+    groups = max(groups - team() * Layout::kGroups, 0);
+    if (Layout::kTeams == 1 && groups == 0) scored();
     // Groups that are left, and the tile: one register.
-    uint32_t state = kRounds * groups + tile;
+    uint32_t state = kRounds * groups + (tile + team()) % kRounds;
 #pragma unroll 1
     while (state >= kRounds) {
       const uint32_t number = state % Layout::kStages;
@@ -64,8 +72,8 @@ class LongWorker {
       if constexpr (kForgets) take_place();
       uint32_t news = kNone;
       if (group_ < left(state)) news = weigh(stage);
-      const bool changes = named_barrier_or(0, kThreads, news != kNone);
-      if (left(state) <= Layout::kGroups) scored();
+      const bool changes = named_barrier_or(team_barrier(), kThreads, news != kNone);
+      if (Layout::kTeams == 1 && left(state) <= Layout::kGroups) scored();
       take_place();
       const int here = min(left(state), Layout::kGroups);
       bool even = true;
@@ -77,9 +85,9 @@ class LongWorker {
       }
       __syncwarp();
       if (lane_ == 0) barrier_arrive(smem_address(shared_ + Layout::kFree + 8 * (state % Layout::kStages)));
-      state = kRounds * max(left(state) - Layout::kGroups, 0) + (state + 1) % kRounds;
+      constexpr int kStep = Layout::kTeams * Layout::kGroups;
+      state = kRounds * max(left(state) - kStep, 0) + (state + Layout::kTeams) % kRounds;
     }
-    return state;
   }
 
   // Puts the warp's sums into shared memory, beside the references.
@@ -89,21 +97,58 @@ class LongWorker {
       float sum = sum_[n];
 #pragma unroll
       for (int lanes = 8; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
-      if (g_ < 2) write(shared_ + Layout::kWarpSums + 4 * (warp_ * Layout::kHeads + 8 * n + 2 * c_ + g_), sum);
+      if (g_ < 2)
+        write(shared_ + Layout::kWarpSums + 4 * ((team() * kWarps + warp_) * Layout::kHeads + 8 * n + 2 * c_ + g_),
+              sum);
     }
   }
 
-  // [dimensions 8g + 2m, 8g + 2m + 1 of the warp's chunk][heads 8n + 2c, 8n + 2c + 1 of both]
+  // Brings the results to units of 2^-kShortResultBits of weights, and those of the teams together in the first team.
+  // All work warps, behind the barrier behind which kCommon has what the teams' results are to be multiplied with.
+  __device__ __forceinline__ void settle() {
+    const float by = small_power_of_two(scales().exponent() - kShortResultBits);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      float2 share = {by, by};
+      if constexpr (Layout::kTeams > 1) {
+        const auto of_team = read<float2>(common(n));
+        share = {by * of_team.x, by * of_team.y};
+      }
+      rescale(n, share);
+    }
+    if constexpr (Layout::kTeams > 1) {
+      uint8_t* const together = shared_ + Layout::kTogether + 16 * (warp_ * 4 * 32 + lane_);
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        if (n > 0) sync_teams<Layout>();
+#pragma unroll
+        for (int m = 0; m < 4; ++m) {
+          const float(&v)[4] = results_[m][n];
+          if (team() > 0) write(together + 512 * m, float4{v[0], v[1], v[2], v[3]});
+        }
+        sync_teams<Layout>();
+#pragma unroll
+        for (int m = 0; m < 4; ++m) {
+          if (team() > 0) continue;
+          const auto more = read<float4>(together + 512 * m);
+          float(&v)[4] = results_[m][n];
+          v[0] += more.x, v[1] += more.y, v[2] += more.z, v[3] += more.w;
+        }
+      }
+    }
+  }
+
+  // [dimensions 8g + 2m, 8g + 2m + 1 of the warp's chunk][heads 8n + 2c, 8n + 2c + 1 of both], settled.
   using Results = float[4][kTiles][4];
   __device__ __forceinline__ const Results& results() const {
     return results_;
   }
-  // Results are in units of 2^-kWeightBits of weights, times this power of two.
-  __device__ __forceinline__ int32_t exponent() const {
-    return scales().exponent();
-  }
 
  private:
+  __device__ __forceinline__ int team() const {
+    return Layout::kTeams == 1 ? 0 : team_;
+  }
+
   static constexpr uint32_t kRounds = 2 * Layout::kStages;  // barriers tell the parity of a round
   static __device__ __forceinline__ int left(uint32_t state) {
     return static_cast<int>(state / kRounds);
@@ -113,7 +158,7 @@ class LongWorker {
   static constexpr bool kScarce = kTiles == 2;
   static constexpr bool kForgets = kScarce && Layout::kHasBf16Values;
   static constexpr bool kKeepsRows = !kScarce;
-  static constexpr int kUnrolledChunks = Layout::kBlocksPerSm == 1 ? 4 : kTiles == 1 ? 2 : 1;
+  static constexpr int kUnrolledChunks = kTiles == 1 ? 2 : 1;
   static constexpr int kUnrolledGroups = kForgets ? 1 : Layout::kGroups;
 
   // Anew for each product, instead of keeping what follows from it during the other one.
@@ -131,13 +176,21 @@ class LongWorker {
     return number;
   }
 
+  // What is the team's in shared memory.
+  __device__ __forceinline__ uint8_t* of_team() const {
+    return shared_ + Layout::kTeam + team() * Layout::kTeamBytes;
+  }
   __device__ __forceinline__ LongScales<Layout> scales() const {
-    return {shared_, warp_, lane_};
+    return {of_team(), warp_, lane_};
+  }
+  // Barrier 0 is that of all, the next ones those of pairs of warps.
+  __device__ __forceinline__ uint32_t team_barrier() const {
+    return Layout::kTeams == 1 ? 0 : 1 + 4 * Layout::kTeams + team();
   }
 
   // FP32 of heads 8n + 2c and the next: what results refer to, as exponents of powers of two.
   __device__ __forceinline__ uint8_t* common(int n) const {
-    return shared_ + Layout::kCommon + 4 * (8 * n + 2 * c_);
+    return of_team() + Layout::kCommon + 4 * (8 * n + 2 * c_);
   }
   // What a warp's weights of the stage refer to, if any warp's are larger.
   __device__ __forceinline__ uint8_t* maxima(uint8_t* stage, int warp, int n) const {
@@ -248,7 +301,7 @@ class LongWorker {
       write(box + 256 * n, float2{upper ? part[n][0] : part[n][2], upper ? part[n][1] : part[n][3]});
       scores[n] = {upper ? part[n][2] : part[n][0], upper ? part[n][3] : part[n][1]};
     }
-    named_barrier(1 + group_, 64);
+    named_barrier(1 + 4 * team() + group_, 64);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       const auto other = read<float2>(other_box + 256 * n);
@@ -356,7 +409,7 @@ class LongWorker {
   __device__ __forceinline__ float factor_of(const uint8_t* stage, int warp, int n) const {
     const uint8_t* of_head = stage + Layout::kMaxima + 4 * (8 * n + g_);
     return exp2_fast(read<float>(of_head + 4 * Layout::kHeads * warp) -
-                     read<float>(shared_ + Layout::kCommon + 4 * (8 * n + g_)));
+                     read<float>(of_team() + Layout::kCommon + 4 * (8 * n + g_)));
   }
 
   // The chunk's bytes of the four tokens of this thread, from those of g on.
@@ -401,8 +454,9 @@ class LongWorker {
   static constexpr int kOther = 4 * 256 * kTiles;  // from a warp's box to that of its group's other warp
 
   uint8_t* shared_;
+  const int team_;
   int warp_, lane_, g_, c_;
-  int group_, half_;  // in QK^T
+  int group_, half_;  // in QK^T; `warp_`: of the team
   // Where the thread's part of these lies, of operand rows g and g + 8, in a stage or in all.
   int score_row_[2], score_scales_[2], query_, exchange_, weights_to_, value_row_[2];
   float sum_[kTiles];  // of head 8n + 2c + g % 2, of the tokens of two lanes, before weights are rounded

@@ -83,18 +83,20 @@ template <typename Format>
 Kernels describe_warpgroup_kernels() {
   if (std::string_view(FLASHMLA_ARCH_NAME) != "sm_90a") return {};
   constexpr bool kInner = Format::kInnerScales >= 0;
-  return {describe_warpgroup_kernel<Format, 16>({.start = kInner ? 6.8 : 6.3,
-                                                 .per_token = kInner ? 0.0274 : 0.0304,
-                                                 .merge = kInner ? 3.9 : 4.4,
-                                                 .again = kInner ? 0.3 : 2.2}),
-          describe_warpgroup_kernel<Format, 32>({.start = kInner ? 7.5 : 7.1,
-                                                 .per_token = kInner ? 0.0376 : 0.0405,
-                                                 .merge = kInner ? 6.1 : 5.3,
-                                                 .again = 1.3}),
-          describe_warpgroup_kernel<Format, 64>({.start = kInner ? 14.5 : 12.9,
-                                                 .per_token = kInner ? 0.0515 : 0.0509,
-                                                 .merge = kInner ? 4.9 : 4.5,
-                                                 .again = 7.7})};
+  Kernels kernels = {describe_warpgroup_kernel<Format, 32>({.start = kInner ? 7.5 : 7.1,
+                                                            .per_token = kInner ? 0.0376 : 0.0405,
+                                                            .merge = kInner ? 6.1 : 5.3,
+                                                            .again = 1.3}),
+                     describe_warpgroup_kernel<Format, 64>({.start = kInner ? 14.5 : 12.9,
+                                                            .per_token = kInner ? 0.0515 : 0.0509,
+                                                            .merge = kInner ? 4.9 : 4.5,
+                                                            .again = 7.7})};
+  // V4 has others (long_kernel.cuh).
+  if constexpr (kInner) {
+    kernels.push_back(
+        describe_warpgroup_kernel<Format, 16>({.start = 6.8, .per_token = 0.0274, .merge = 3.9, .again = 0.3}));
+  }
+  return kernels;
 }
 
 }  // namespace flashmla::cuda
