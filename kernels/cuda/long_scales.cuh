@@ -15,19 +15,6 @@ __device__ __forceinline__ StoredToken stored_token(const uint8_t* stage, int to
 }
 
 template <typename Layout>
-__device__ __forceinline__ bool has_nan(const StoredToken& token) {
-  if constexpr (Layout::kScalesInRows) {
-    constexpr uint32_t kInfinity = 0x7f800000U;
-    const auto v = read<uint4>(token.scales);
-    return (v.x & kInfinity) == kInfinity || (v.y & kInfinity) == kInfinity || (v.z & kInfinity) == kInfinity ||
-           (v.w & kInfinity) == kInfinity;
-  } else {
-    const auto v = read<uint2>(token.scales);  // the eighth byte is padding
-    return (__vcmpeq4(v.x, ~0U) | (__vcmpeq4(v.y, ~0U) & 0x00ffffffU)) != 0;
-  }
-}
-
-template <typename Layout>
 class LongScales {
  public:
   using Format = typename Layout::Format;

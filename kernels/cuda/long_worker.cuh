@@ -314,7 +314,7 @@ class LongWorker {
     bool nan[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      nan[r] = has_nan<Layout>(stored_token<Layout>(stage, kGroupTokens * group_ + token_of_row(g_ + 8 * r)));
+      nan[r] = has_nan<Format>(stored_token<Layout>(stage, kGroupTokens * group_ + token_of_row(g_ + 8 * r)).scales);
     }
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {

@@ -21,6 +21,20 @@ __device__ __forceinline__ float ue8m0(uint32_t word, int byte) {
   return __uint_as_float(__byte_perm(word, 0, 0x4440 | byte) << 23);
 }
 
+// Whether any scale of a token, of V4 or V32, is no number or infinite.
+template <typename Format>
+__device__ __forceinline__ bool has_nan(const uint8_t* scales) {
+  if constexpr (Format::kInnerScales >= 0) {
+    const auto v = read<uint4>(scales);
+    constexpr uint32_t kInfinity = 0x7f800000U;
+    return (v.x & kInfinity) == kInfinity || (v.y & kInfinity) == kInfinity || (v.z & kInfinity) == kInfinity ||
+           (v.w & kInfinity) == kInfinity;
+  } else {
+    const auto v = read<uint2>(scales);  // the eighth byte is padding
+    return (__vcmpeq4(v.x, ~0U) | (__vcmpeq4(v.y, ~0U) & 0x00ffffffU)) != 0;
+  }
+}
+
 // The scales of one token as scores need them, FP32: of the chunks of one half of the row, for kHalvesE4m3 two of each.
 template <typename Format>
 struct ScoreScales {

@@ -202,7 +202,6 @@ class WarpgroupWorker {
   __device__ __forceinline__ static float score_scale(const uint8_t* scales, int chunk);
   // A score with a scale that is no number is none either.
   __device__ __forceinline__ void spread_nan(int slot, float (&scores)[4 * kTiles]) const;
-  __device__ __forceinline__ static bool has_nan(const uint8_t* scales);
 
   // --- scales of the values (warpgroup_scales.cuh)
   // --------------------------------------------------------------------

@@ -105,24 +105,11 @@ __device__ __forceinline__ float WarpgroupWorker<SharedLayout>::score_scale(cons
 template <typename SharedLayout>
 __device__ __forceinline__ void WarpgroupWorker<SharedLayout>::spread_nan(int slot, float (&scores)[4 * kTiles]) const {
   const uint8_t* scales = scales_of_slot(slot) + token_of_operand(g_) * Format::kStoredScales;
-  const bool nan[2] = {has_nan(scales), has_nan(scales + 8 * Format::kStoredScales)};
+  const bool nan[2] = {has_nan<Format>(scales), has_nan<Format>(scales + 8 * Format::kStoredScales)};
   if (!__any_sync(~0U, nan[0] || nan[1])) return;
 #pragma unroll
   for (int i = 0; i < 4 * kTiles; ++i) {
     if (nan[i >> 1 & 1]) scores[i] = NAN;
-  }
-}
-
-template <typename SharedLayout>
-__device__ __forceinline__ bool WarpgroupWorker<SharedLayout>::has_nan(const uint8_t* scales) {
-  if constexpr (Format::kInnerScales >= 0) {
-    const auto v = read<uint4>(scales);
-    constexpr uint32_t kInfinity = 0x7f800000U;
-    return (v.x & kInfinity) == kInfinity || (v.y & kInfinity) == kInfinity || (v.z & kInfinity) == kInfinity ||
-           (v.w & kInfinity) == kInfinity;
-  } else {
-    const auto v = read<uint2>(scales);  // the eighth byte is padding
-    return (__vcmpeq4(v.x, ~0U) | (__vcmpeq4(v.y, ~0U) & 0x00ffffffU)) != 0;
   }
 }
 
