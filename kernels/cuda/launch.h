@@ -91,7 +91,7 @@ Kernels kernels_dense512();
 // Those for few tokens in a block.
 Kernels kernels_v4_short();
 Kernels kernels_v32_short();
-// Those for many tokens, up to 16 heads.
+// Those for many tokens, up to 16 heads; none for other architectures than sm_90a.
 Kernels kernels_v4_long();
 Kernels kernels_v32_long();
 // More for sm_90a; none for other architectures.

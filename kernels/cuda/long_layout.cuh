@@ -1,9 +1,13 @@
-// Shared memory of the kernel for many tokens, and who does what in it. One block has a multiprocessor, or two share
-// it.
+// Shared memory of the kernel for many tokens, and who does what in it.
 //
-// Eight warps compute, two or four copy. A tile is four groups of 16 tokens; there are two or four stages of them, so
-// that others are copied, for the block's next row, too, while one is worked on. In QK^T two computing warps have a
-// group, half of the chunks each, and end up with half of its tokens each; in PV a warp has a chunk of all tokens.
+// Eight computing warps are a team. Two teams share a row, and add up their results at its end, or two blocks share a
+// multiprocessor, each with a team and rows of its own. A tile is four groups of 16 tokens; for each team there are two
+// stages of them and two warps that copy, so that other tiles are copied, those of the block's next row, too, while one
+// is worked on. In QK^T two warps have a group, half of the chunks each, and end up with half of its tokens each; in PV
+// a warp has a chunk of all tokens.
+//
+// Barriers of a stage tell the parity of a round alone. The tile that was in a stage before was worked on by the team
+// that now waits for it, or is of a row that all teams have left; and it was copied by the warps that now copy.
 #pragma once
 
 #include "kernels/cuda/shared_layout.cuh"
@@ -51,7 +55,7 @@ struct LongLayout {
   static constexpr int kExchange = kQuery + kHeads * kQueryStride;  // [team][warp][tile of heads][lane] 2 x FP32
   static constexpr int kExchangeBytes = kWorkWarps * (kHeads / 8) * 32 * 8;
   static constexpr int kTogether = kExchange + kExchangeBytes;  // results of a team for 8 heads
-  // Behind a row's last tile; a team is done with the exchange before another one is.
+  // Behind a row's last tile; a team may be there while another one still exchanges scores.
   static constexpr int kWarpSums = kTeams == 1 ? kExchange : kTogether;  // [team][warp][head] FP32
   static constexpr int kOutputs = kExchange + kWorkWarps * kHeads * 4;   // [head] where results go, and their factor
   static constexpr int kTotals = kOutputs + kHeads * 16;                 // [head] {maximum, sum} FP32

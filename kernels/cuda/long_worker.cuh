@@ -97,9 +97,8 @@ class LongWorker {
       float sum = sum_[n];
 #pragma unroll
       for (int lanes = 8; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
-      if (g_ < 2)
-        write(shared_ + Layout::kWarpSums + 4 * ((team() * kWarps + warp_) * Layout::kHeads + 8 * n + 2 * c_ + g_),
-              sum);
+      const int place = (team() * kWarps + warp_) * Layout::kHeads + 8 * n + 2 * c_ + g_;
+      if (g_ < 2) write(shared_ + Layout::kWarpSums + 4 * place, sum);
     }
   }
 
@@ -154,7 +153,7 @@ class LongWorker {
     return static_cast<int>(state / kRounds);
   }
 
-  // As registers allow.
+  // As registers allow: 96 of a thread.
   static constexpr bool kScarce = kTiles == 2;
   static constexpr bool kForgets = kScarce && Layout::kHasBf16Values;
   static constexpr bool kKeepsRows = !kScarce;
