@@ -74,7 +74,6 @@ Kernel describe_long_kernel(const BlockTime& time) {
   using Layout = LongLayout<Format, kHeads, kTeams>;
   Kernel kernel = describe<Layout>(&long_kernel<Layout>, Layout::kBlockThreads, time);
   kernel.splits = Layout::kMerges ? kAnySplits : 1U << 1;
-  kernel.step_tokens = kTeams * Layout::kTileTokens;
   kernel.takes_turns = true;
   return kernel;
 }
@@ -85,20 +84,20 @@ Kernels describe_long_kernels() {
   Kernels kernels;
   // On other architectures they would need more registers than there are.
   if constexpr (std::string_view(FLASHMLA_ARCH_NAME) == "sm_90a") {
-    kernels = {describe_long_kernel<Format, 8, 2>({.start = kInner ? 8.2 : 7,
-                                                   .per_token = kInner ? 0.0203 : 0.0196,
-                                                   .merge = 0.3,
-                                                   .again = kInner ? 1.6 : 2.8}),
-               describe_long_kernel<Format, 8, 1>({.start = kInner ? 4.3 : 7.4,
+    kernels = {describe_long_kernel<Format, 8, 2>({.start = kInner ? 7 : 6.8,
+                                                   .per_token = kInner ? 0.0208 : 0.0203,
+                                                   .merge = kInner ? 1.35 : 0.5,
+                                                   .again = kInner ? 0.6 : 2.3}),
+               describe_long_kernel<Format, 8, 1>({.start = kInner ? 6.2 : 7.4,
                                                    .per_token = kInner ? 0.028 : 0.0269,
                                                    .per_token_shared = kInner ? 0.042 : 0.0387,
                                                    .merge = kInner ? 4 : 1.8,
                                                    .per_split = kInner ? 0.3 : 0.1,
-                                                   .again = kInner ? 0.4 : 4.8})};
+                                                   .again = kInner ? 0.2 : 4.8})};
     // V32's would need more registers than there are.
     if constexpr (!kInner) {
       kernels.push_back(
-          describe_long_kernel<Format, 16, 2>({.start = 9, .per_token = 0.0257, .merge = 1.9, .again = 1.8}));
+          describe_long_kernel<Format, 16, 2>({.start = 8.3, .per_token = 0.026, .merge = 3.1, .again = 1.4}));
       kernels.push_back(describe_long_kernel<Format, 16, 1>(
           {.start = 9.3, .per_token = 0.0306, .per_token_shared = 0.0497, .again = 2.7}));
     }
