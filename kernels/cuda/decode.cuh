@@ -2,6 +2,7 @@
 // share a row and merge their results through distributed shared memory.
 #pragma once
 
+#include "kernels/cuda/bf16_weights.cuh"
 #include "kernels/cuda/rescale.cuh"
 #include "kernels/cuda/score.cuh"
 
@@ -355,11 +356,7 @@ class Worker {
       ValueOperands a;
       if constexpr (Format::kChunk == Chunk::kScaledE4m3) value_operands_e4m3(values, g_, a);
       if constexpr (Format::kChunk == Chunk::kHalvesE4m3) value_operands_halves(values, g_, a);
-#pragma unroll
-      for (int m = 0; m < 4; ++m) {
-#pragma unroll
-        for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
-      }
+      convert_to_bf16(a);
       const int place = ((buffer * kGroups + k) * kHeads + g_) * 2 * kGroupTokens + 8 * c_;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
@@ -371,14 +368,9 @@ class Worker {
           float product[4];
 #pragma unroll
           for (int x = 0; x < 4; ++x) product[x] = weight[x] * (value_scale(stage, k, x, p) * by);
-          const uint2 high = {pack_bf16x2(product[0], product[1]), pack_bf16x2(product[2], product[3])};
-          const uint2 low = {rest_of_bf16(high.x, product[0], product[1]),
-                             rest_of_bf16(high.y, product[2], product[3])};
+          const auto b = Bf16Weights::of(product);
 #pragma unroll
-          for (int m = 4 / kParts * p; m < 4 / kParts * (p + 1); ++m) {
-            mma_bf16(accumulators_[m][n], a[m], low.x, low.y);
-            mma_bf16(accumulators_[m][n], a[m], high.x, high.y);
-          }
+          for (int m = 4 / kParts * p; m < 4 / kParts * (p + 1); ++m) b.add_product(a[m], accumulators_[m][n]);
         }
       }
     }
@@ -401,15 +393,10 @@ class Worker {
       const int place = ((buffer * kGroups + k) * kHeads + g_) * 2 * kGroupTokens + 8 * c_;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
-        auto high = read<uint2>(shared_ + Layout::kWeightsHigh + place + n * 8 * 2 * kGroupTokens);
-        auto low = read<uint2>(shared_ + Layout::kWeightsLow + place + n * 8 * 2 * kGroupTokens);
-        const uint32_t by = factor(n, k);
-        high = {multiply_bf16x2(high.x, by), multiply_bf16x2(high.y, by)};
-        low = {multiply_bf16x2(low.x, by), multiply_bf16x2(low.y, by)};
-#pragma unroll
-        for (int m = 0; m < 4; ++m) mma_bf16(accumulators_[m][n], a[m], low.x, low.y);
-#pragma unroll
-        for (int m = 0; m < 4; ++m) mma_bf16(accumulators_[m][n], a[m], high.x, high.y);
+        Bf16Weights b = {read<uint2>(shared_ + Layout::kWeightsHigh + place + n * 8 * 2 * kGroupTokens),
+                         read<uint2>(shared_ + Layout::kWeightsLow + place + n * 8 * 2 * kGroupTokens)};
+        b.multiply(factor(n, k));
+        b.add_products(a, n, accumulators_);
       }
     }
   }

@@ -1,6 +1,7 @@
 // LongWorker's value products: a warp has a chunk of 64 dimensions of all tokens of the tile.
 #pragma once
 
+#include "kernels/cuda/bf16_weights.cuh"
 #include "kernels/cuda/long_worker.cuh"
 
 namespace flashmla::cuda {
@@ -94,17 +95,12 @@ __device__ __forceinline__ void LongWorker<SharedLayout>::add_group_bf16(const u
   value_operands_bf16(rows, 0, a);
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
-    uint2 high = weights_of(stage, Layout::kWeightsHigh, k, n), low = weights_of(stage, Layout::kWeightsLow, k, n);
+    Bf16Weights b = {weights_of(stage, Layout::kWeightsHigh, k, n), weights_of(stage, Layout::kWeightsLow, k, n)};
     if (kAny && !even) {
       const float by = factor_of(stage, maker_of(k), n);
-      const uint32_t both = pack_bf16x2(by, by);
-      high = {multiply_bf16x2(high.x, both), multiply_bf16x2(high.y, both)};
-      low = {multiply_bf16x2(low.x, both), multiply_bf16x2(low.y, both)};
+      b.multiply(pack_bf16x2(by, by));
     }
-#pragma unroll
-    for (int m = 0; m < 4; ++m) mma_bf16(results_[m][n], a[m], low.x, low.y);
-#pragma unroll
-    for (int m = 0; m < 4; ++m) mma_bf16(results_[m][n], a[m], high.x, high.y);
+    b.add_products(a, n, results_);
   }
 }
 
@@ -114,11 +110,7 @@ __device__ __forceinline__ void LongWorker<SharedLayout>::add_spread(const uint8
   find_rows<false>(stage, k, rows);
   ValueOperands a;
   value_operands_e4m3(rows, 0, a);
-#pragma unroll
-  for (int m = 0; m < 4; ++m) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
-  }
+  convert_to_bf16(a);
   // In two steps: the power does not need to be a normal number by itself.
   const float half = exp2_fast(-0.5F * static_cast<float>(scales().exponent()));
   float scale[4];
@@ -130,13 +122,9 @@ __device__ __forceinline__ void LongWorker<SharedLayout>::add_spread(const uint8
     const float by = even ? 1 : factor_of(stage, maker_of(k), n);
     const float product[4] = {low_f16(four.x) * by * scale[0], high_f16(four.x) * by * scale[1],
                               low_f16(four.y) * by * scale[2], high_f16(four.y) * by * scale[3]};
-    const uint2 high = {pack_bf16x2(product[0], product[1]), pack_bf16x2(product[2], product[3])};
-    const uint2 low = {rest_of_bf16(high.x, product[0], product[1]), rest_of_bf16(high.y, product[2], product[3])};
+    const auto b = Bf16Weights::of(product);
 #pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      mma_bf16(results_[m][n], a[m], low.x, low.y);
-      mma_bf16(results_[m][n], a[m], high.x, high.y);
-    }
+    for (int m = 0; m < 4; ++m) b.add_product(a[m], results_[m][n]);
   }
 }
 

@@ -1,6 +1,7 @@
 // The value product of a block with one tile: a warp has a chunk of 64 dimensions.
 #pragma once
 
+#include "kernels/cuda/bf16_weights.cuh"
 #include "kernels/cuda/short_softmax.cuh"
 
 namespace flashmla::cuda {
@@ -147,12 +148,9 @@ struct ShortValues {
       for (int n = 0; n < Layout::kHeads / 8; ++n) {
         const int place = rows.place_of_weights(k, n);
         if constexpr (kBf16) {
-          const auto high = read<uint2>(rows.shared + Layout::kWeightsHigh + place);
-          const auto low = read<uint2>(rows.shared + Layout::kWeightsLow + place);
-#pragma unroll
-          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], operands[m], low.x, low.y);
-#pragma unroll
-          for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], operands[m], high.x, high.y);
+          const Bf16Weights b = {read<uint2>(rows.shared + Layout::kWeightsHigh + place),
+                                 read<uint2>(rows.shared + Layout::kWeightsLow + place)};
+          b.add_products(operands, n, results);
         } else {
           const auto weights = read<uint2>(rows.shared + Layout::kWeights + place);
           const uint2 b = {multiply_f16x2(weights.x, scale[k].x), multiply_f16x2(weights.y, scale[k].y)};
@@ -186,11 +184,7 @@ __device__ __forceinline__ float multiply_spread(const ValueRows<Layout>& rows, 
   for (int k = 0; k < groups; ++k) {
     ValueOperands a;
     rows.operands_e4m3(k, a);
-#pragma unroll
-    for (int m = 0; m < 4; ++m) {
-#pragma unroll
-      for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
-    }
+    convert_to_bf16(a);
     float scale[4];
 #pragma unroll
     for (int x = 0; x < 4; ++x) scale[x] = rows.scale(k, x) * by;
@@ -199,13 +193,9 @@ __device__ __forceinline__ float multiply_spread(const ValueRows<Layout>& rows, 
       const auto weights = read<uint2>(rows.shared + Layout::kWeights + rows.place_of_weights(k, n));
       const float product[4] = {low_f16(weights.x) * scale[0], high_f16(weights.x) * scale[1],
                                 low_f16(weights.y) * scale[2], high_f16(weights.y) * scale[3]};
-      const uint2 high = {pack_bf16x2(product[0], product[1]), pack_bf16x2(product[2], product[3])};
-      const uint2 low = {rest_of_bf16(high.x, product[0], product[1]), rest_of_bf16(high.y, product[2], product[3])};
+      const auto b = Bf16Weights::of(product);
 #pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        mma_bf16(results[m][n], a[m], low.x, low.y);
-        mma_bf16(results[m][n], a[m], high.x, high.y);
-      }
+      for (int m = 0; m < 4; ++m) b.add_product(a[m], results[m][n]);
     }
   }
   return small_power_of_two(scales.largest - 127 - bits - kShortResultBits);
