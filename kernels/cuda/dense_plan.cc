@@ -45,8 +45,9 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
-    // Of blocks of fewer heads than are enough only those of 32 were measured (PERF.md).
-    if (kernel.heads > enough->heads || (kernel.heads < enough->heads && kernel.heads != 32)) continue;
+    // Of blocks of fewer heads than are enough those of half as many, and of 32, were measured (PERF.md).
+    const bool measured = kernel.heads == enough->heads || kernel.heads == 32 || 2 * kernel.heads == enough->heads;
+    if (kernel.heads > enough->heads || !measured) continue;
     const Occupancy& occupancy = occupancies[i];
     const int64_t sharers = divide_up(work.heads, kernel.heads) * kernel.slices;  // of the same tokens
     const int64_t rows = work.rows * sharers;

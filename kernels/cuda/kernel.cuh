@@ -104,11 +104,11 @@ constexpr BlockTime block_time() {
   }
   if (kGroups == 8 && kHeads == 16) {
     if (kInner) return {.start = 3.3, .per_token = 0.034, .merge = 3.8};
-    return {.start = 3.7, .per_token = 0.0331, .merge = 2.4};
+    return {.start = 3.7, .per_token = 0.0354, .merge = 2.4};
   }
   if (kGroups == 8) {
     if (kInner) return {.start = 3.2, .per_token = 0.0303, .merge = 1.8};
-    return {.start = 2.8, .per_token = 0.0274, .merge = 2.3};
+    return {.start = 3.3, .per_token = 0.0309, .merge = 1.5};
   }
   if (kHeads == 16) return {.start = 3.5, .per_token = kInner ? 0.045 : 0.0428, .merge = kInner ? 4 : 3.5};
   if (kInner) return {.start = 3.9, .per_token = 0.0411, .merge = 0.74, .per_split = 0.04};

@@ -27,6 +27,9 @@ struct BlockTime {
   double merge = 0;             // of a cluster of more than one block,
   double per_split = 0;         // and for each of its blocks
   double again = 0;             // of each further row (Kernel::takes_turns)
+  double per_copied = 0;        // for each token, besides those that count (Kernel::sizes)
+  double crowded = 0;           // where as many clusters run as can at a time; in proportion if fewer
+  double odd = 0;               // of a cluster of an odd number of blocks: multiprocessors come in pairs
 };
 
 struct Kernel {
@@ -36,10 +39,10 @@ struct Kernel {
   bool takes_turns;  // a block that has a row to itself can go on with another row
   int32_t shared_bytes;
   int32_t threads;
-  int32_t step_tokens = 1;  // that a block works on at a time
-  int32_t most_tokens;      // of a block; 0: any number
-  int32_t slices = 1;       // dense on sm_90a: blocks that share the value dimensions of the same tokens
-  bool lets_combine_start;  // while it still works itself
+  int32_t step_tokens = 1;     // that a block works on at a time
+  std::vector<int32_t> sizes;  // numbers of tokens that there is code for, instead; the last one is the most
+  int32_t slices = 1;          // dense on sm_90a: blocks that share the value dimensions of the same tokens
+  bool lets_combine_start;     // while it still works itself
   const void* function;
   cudaError_t (*launch)(const Kernel& kernel, const DecodeArguments& arguments, const Grid& grid, cudaStream_t stream);
 };

@@ -34,9 +34,9 @@ __device__ __forceinline__ void copy_tokens(const Source<typename Layout::Format
   uint8_t* const row = rows + lane * Format::kRowStride;
   uint8_t* const scales = to + Layout::kScales + (32 * half + lane) * Format::kScaleBytes;
   if (lane == 0) write(to + Layout::kValid + 4 * half, present);
+  const uint32_t all_missing = __ballot_sync(~0U, !there && 32 * half + lane < kGroupTokens * groups);
 #pragma unroll 1
-  for (uint32_t missing = __ballot_sync(~0U, !there && 32 * half + lane < kGroupTokens * groups); missing != 0;
-       missing &= missing - 1) {
+  for (uint32_t missing = all_missing; missing != 0; missing &= missing - 1) {
     uint8_t* const zeros = rows + (__ffs(static_cast<int>(missing)) - 1) * Format::kRowStride;
 #pragma unroll 1
     for (int i = 16 * lane; i < Format::kRowBytes; i += 512) write(zeros + i, uint4{0, 0, 0, 0});
@@ -45,6 +45,8 @@ __device__ __forceinline__ void copy_tokens(const Source<typename Layout::Format
     if (there) copy_bytes_here(row, source.row, Format::kRowBytes);
     if (!Layout::kScalesInRows) copy_bytes_here(scales, scales_of(source), Format::kScaleBytes);
   }
+  // A bulk copy may come to the same place in another round.
+  if (!aligned || all_missing != 0) fence_async_proxy();
   __syncwarp();
   if (lane == 0) barrier_arrive_expect(filled, aligned ? __popc(present) * Format::kRowBytes : 0);
   if (aligned && there) copy_bulk(smem_address(row), source.row, Format::kRowBytes, filled);
@@ -74,6 +76,10 @@ class TileCopier {
       index_ = cursor_.load();
       const uint32_t stage = tile_ % Layout::kStages, round = tile_ / Layout::kStages;
       if (round > 0) barrier_wait_patiently(smem_address(shared + Layout::kFree + 8 * stage), (round - 1) & 1);
+      // All blocks start at the same time: their first tiles are to arrive before anyone's next ones.
+      if (round == 0 && stage >= Layout::kTeams) {
+        barrier_wait_briefly(smem_address(shared + Layout::kFilled + 8 * (stage - Layout::kTeams)), 0);
+      }
       copy_tokens<Layout>(source, groups, anywhere, shared, stage, half_, lane_);
     }
     copy_async_commit();

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/long_copy.cuh"
 #include "kernels/cuda/long_finish.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace flashmla::cuda {
 
@@ -56,9 +57,11 @@ __global__ void __launch_bounds__(Layout::kBlockThreads, Layout::kBlocksPerSm)
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (warp < Layout::kWorkWarps) {
+    if constexpr (Layout::kMovesRegisters) take_registers<Layout::kWorkRegisters>();
     work_on_rows<Layout>(a, shared, warp, lane);
     return;
   }
+  if constexpr (Layout::kMovesRegisters) release_registers<Layout::kCopyRegisters>();
   if (warp == Layout::kWorkWarps && lane == 0) init_stages<Layout>(shared);
   if (warp == Layout::kWorkWarps + 1 && lane == 0 && Layout::kMerges && a.splits.divisor > 1) {
     expect_summaries<Layout>(a, shared);
@@ -84,9 +87,9 @@ Kernels describe_long_kernels() {
   Kernels kernels;
   // On other architectures they would need more registers than there are.
   if constexpr (std::string_view(FLASHMLA_ARCH_NAME) == "sm_90a") {
-    kernels = {describe_long_kernel<Format, 8, 2>({.start = kInner ? 7 : 6.8,
-                                                   .per_token = kInner ? 0.0208 : 0.0203,
-                                                   .merge = kInner ? 1.35 : 0.5,
+    kernels = {describe_long_kernel<Format, 8, 2>({.start = kInner ? 6.4 : 6.9,
+                                                   .per_token = kInner ? 0.0205 : 0.0209,
+                                                   .merge = kInner ? 0.84 : 0.6,
                                                    .again = kInner ? 0.6 : 2.3}),
                describe_long_kernel<Format, 8, 1>({.start = kInner ? 6.2 : 7.4,
                                                    .per_token = kInner ? 0.028 : 0.0269,
@@ -97,7 +100,7 @@ Kernels describe_long_kernels() {
     // V32's would need more registers than there are.
     if constexpr (!kInner) {
       kernels.push_back(
-          describe_long_kernel<Format, 16, 2>({.start = 8.3, .per_token = 0.026, .merge = 3.1, .again = 1.4}));
+          describe_long_kernel<Format, 16, 2>({.start = 7.6, .per_token = 0.025, .merge = 2.4, .again = 1.4}));
       kernels.push_back(describe_long_kernel<Format, 16, 1>(
           {.start = 9.3, .per_token = 0.0306, .per_token_shared = 0.0497, .again = 2.7}));
     }

@@ -30,6 +30,11 @@ struct LongLayout {
   static constexpr int kHalves = kTileTokens / 32;  // of a tile: what a copying warp copies at a time
   static constexpr int kCopiers = kHalves * kStages / 2;
   static constexpr int kBlockThreads = kWorkThreads + 32 * kCopiers;
+  // Of a thread; whole warpgroups can leave some of theirs to others.
+  static constexpr int kRegisters = 96;
+  static constexpr bool kMovesRegisters = kCopiers % 4 == 0;
+  static constexpr int kCopyRegisters = 64;
+  static constexpr int kWorkRegisters = 104;
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
   static constexpr int kQueryStride = 2 * kQueryDims + 16;
   static constexpr bool kHasBf16Values = Format::kBf16Chunk < kValueChunks;
@@ -79,6 +84,7 @@ struct LongLayout {
   // Where results of the blocks of a cluster meet (short_merge.cuh), when no block has tokens any more.
   static constexpr int kQuads = kHeads * kValueChunks * kChunkDims / 4;
   static constexpr int kFixedSplits = 8;
+  static constexpr int kMostSplits = kMaxSplits;
   static constexpr int kSourceBytes = kQuads / kFixedSplits * 16;
   static constexpr int kResults = 0;                                       // [source][own piece] 4 x FP32
   static constexpr int kSummaries = kResults + kMaxSplits * kSourceBytes;  // [head][source] {maximum, sum} FP32
@@ -101,6 +107,9 @@ struct LongLayout {
   static_assert(kTeamBytes % 16 == 0 && kBounds % 16 == 0 && kExponents % 16 == 0);
   static_assert(kFilled % 8 == 0 && kValid % 4 == 0);
   static_assert(kTotals + kHeads * 8 <= kTogether && kShares + kHeads * kMaxSplits * 4 <= kQuery);
+  static_assert(kWorkRegisters * kWorkThreads + kCopyRegisters * (kBlockThreads - kWorkThreads) <=
+                    kRegisters * kBlockThreads ||
+                !kMovesRegisters);
   // 1 KB of each block is the system's.
   static_assert(kBytes <= 228 * 1024 / kBlocksPerSm - 1024);
 };

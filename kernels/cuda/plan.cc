@@ -25,7 +25,13 @@ int32_t most_heads(const Kernels& kernels, int32_t heads) {
 // number of those for few tokens.
 bool suits(const Kernel& kernel, int32_t most_heads) {
   return kernel.heads == most_heads || (most_heads == kManyHeads && kernel.heads >= kManyHeads / 4) ||
-         (kernel.most_tokens > 0 && kernel.heads < most_heads);
+         (!kernel.sizes.empty() && kernel.heads < most_heads);
+}
+
+// The tokens that a block of `tokens` works on as if it had them.
+int64_t counted_tokens(const Kernel& kernel, int64_t tokens) {
+  const auto size = std::lower_bound(kernel.sizes.begin(), kernel.sizes.end(), tokens);
+  return size != kernel.sizes.end() ? *size : round_up(tokens, kernel.step_tokens);
 }
 
 struct Choice {
@@ -50,18 +56,22 @@ void consider(const Kernel& kernel, size_t index, const Occupancy& occupancy, co
       const int64_t most_shards = divide_up(work.tokens, more_parts ? kTokensOfPart : kGroupTokens);
       if (shards > std::max<int64_t>(most_shards, least_parts)) break;
       const int64_t block_tokens = divide_up(work.tokens, shards);
-      if (kernel.most_tokens > 0 && block_tokens > kernel.most_tokens) continue;
-      const auto tokens = static_cast<double>(round_up(block_tokens, kernel.step_tokens));
+      if (!kernel.sizes.empty() && block_tokens > kernel.sizes.back()) continue;
+      const auto tokens = static_cast<double>(counted_tokens(kernel, block_tokens));
       const auto waves = static_cast<double>(divide_up(rows * parts, at_once));
       const bool shared =
           block.per_token_shared > 0 && std::min(rows * parts, at_once) * splits > occupancy.multiprocessors;
-      const double of_tokens = (shared ? block.per_token_shared : block.per_token) * tokens;
-      const double merge = splits > 1 ? block.merge + block.per_split * splits : 0;
+      const double of_tokens = (shared ? block.per_token_shared : block.per_token) * tokens +
+                               block.per_copied * static_cast<double>(block_tokens);
+      const double odd = splits % 2 == 1 ? block.odd : 0;
+      const double merge = splits > 1 ? block.merge + block.per_split * splits + odd : 0;
+      const double crowded =
+          block.crowded * static_cast<double>(std::min(rows * parts, at_once)) / static_cast<double>(at_once);
       const bool turns = kernel.takes_turns && shards == 1;
       const double starts = turns ? block.start + block.again * (waves - 1) : block.start * waves;
       const double partials = static_cast<double>(work.rows) * work.heads * parts;
       const double combine = parts > 1 ? kCombine + kPerPart * parts + kPerPartial * partials : 0;
-      const double time = starts + waves * (of_tokens + merge) + combine;
+      const double time = starts + waves * (of_tokens + merge + crowded) + combine;
       if (time < best.time) best = {index, splits, parts, time};
     }
   }

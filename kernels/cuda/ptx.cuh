@@ -96,6 +96,25 @@ __device__ __forceinline__ void barrier_wait_patiently(uint32_t barrier, uint32_
 
 #undef FLASHMLA_BARRIER_WAIT
 
+// The same, but for no more than some microseconds: for what is better done later, and right in any case.
+__device__ __forceinline__ void barrier_wait_briefly(uint32_t barrier, uint32_t parity) {
+#pragma unroll 1
+  for (int looks = 0; looks < 64; ++looks) {
+    uint32_t done;
+    asm volatile(
+        "{\n\t"
+        ".reg .pred done;\n\t"
+        "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, done;\n\t"
+        "}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+    if (done != 0) return;
+    asm volatile("nanosleep.u32 64;");
+  }
+}
+
 // Waits for the end of the phase of this parity; what other blocks of the cluster stored before is then visible. The
 // first instruction waits (compute-sanitizer knows no other form), the second is done at once and acquires from the
 // cluster.
@@ -115,6 +134,12 @@ __device__ __forceinline__ void copy_bulk(uint32_t to, const void* from, uint32_
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
+}
+
+// What this thread wrote to shared memory comes before what bulk copies write to the same place, and the tensor cores
+// of wgmma.cuh read it.
+__device__ __forceinline__ void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // Asks for a number at once: volatile loads keep their order.

@@ -2,11 +2,14 @@
 // result. So there is no loop over tiles, and nothing waits for more than it needs.
 //
 //   tokens   a bulk copy each; lengths and indices are asked for together
-//   QK^T     a warp has a chunk of every token
+//   QK^T     a warp has a chunk of every token; the first ones while others are on their way
 //   softmax  a warp has all tokens of a head; meanwhile values are read and converted
 //   PV       a warp has the same chunk; the results go to the other blocks of the cluster at once
 //   merge    what the results are multiplied with is known before they have arrived
 #pragma once
+
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/short_merge.cuh"
@@ -65,6 +68,24 @@ struct ShortWork {
   }
 };
 
+// Numbers of groups that there is code for, in a block with room for kMost.
+template <int kMost>
+using GroupSizes = std::conditional_t<
+    kMost == 4, std::integer_sequence<int, 3, 4>,
+    std::conditional_t<kMost == 10, std::integer_sequence<int, 5, 6, 8, 10>, std::integer_sequence<int, kMost>>>;
+
+template <typename Layout, int kSize, int... kLarger>
+__device__ __forceinline__ void attend(ShortWork<Layout>& work, int groups,
+                                       std::integer_sequence<int, kSize, kLarger...>) {
+  if constexpr (sizeof...(kLarger) == 0) {
+    work.template attend<kSize>(groups);
+  } else if (groups <= kSize) {
+    work.template attend<kSize>(groups);
+  } else {
+    attend(work, groups, std::integer_sequence<int, kLarger...>{});
+  }
+}
+
 template <typename Format, int kHeads, int kGroups>
 __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_constant__ DecodeArguments a) {
   using Layout = ShortLayout<Format, kHeads, kGroups>;
@@ -84,7 +105,12 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
     Queries::load(a, place, head_of<Format>(a, place, warp + kShortWarps * i), lane, query[i]);
   }
   if (lane == 0) {
-    if (warp == 0) barrier_init(smem_address(shared + Layout::kCopied), kShortWarps);
+    if (warp == 0) {
+#pragma unroll
+      for (int step = 0; step < Layout::kSteps; ++step) {
+        barrier_init(smem_address(shared + Layout::kCopied + 8 * step), kShortWarps);
+      }
+    }
     if (warp == 1) expect_summaries<Layout>(a, shared);
     if (warp == 2) expect_pieces<Layout>(a, shared, rank);
   }
@@ -105,28 +131,9 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
 
   ShortWork<Layout> work{shared, warp, lane, SoftmaxRows<Layout>::present(shared, lane)};
   const int groups = tokens.groups();
-  barrier_wait(smem_address(shared + Layout::kCopied), 0);
   ShortScore<Layout>(shared, warp, lane).run(groups);
   __syncthreads();
-  if constexpr (kGroups == 4) {
-    if (groups <= 3) {
-      work.template attend<3>(groups);
-    } else {
-      work.template attend<4>(groups);
-    }
-  } else if constexpr (kGroups == 10) {
-    if (groups <= 5) {
-      work.template attend<5>(groups);
-    } else if (groups == 6) {
-      work.template attend<6>(groups);
-    } else if (groups <= 8) {
-      work.template attend<8>(groups);
-    } else {
-      work.template attend<10>(groups);
-    }
-  } else {
-    work.template attend<kGroups>(groups);
-  }
+  attend(work, groups, GroupSizes<kGroups>{});
   cluster_wait();
 #pragma unroll
   for (int i = 0; i < kHeadsOfWarp; ++i) sender.tell(i, work.sums[i]);
@@ -134,30 +141,37 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   finish_merge<Layout>(a, place, shared, rank, sink, warp, lane);
 }
 
+template <int... kSizes>
+std::vector<int32_t> tokens_of(std::integer_sequence<int, kSizes...>) {
+  return {kGroupTokens * kSizes...};
+}
+
 template <typename Format, int kHeads, int kGroups>
 Kernel describe_short_kernel(const BlockTime& time) {
   using Layout = ShortLayout<Format, kHeads, kGroups>;
   Kernel kernel = describe<Layout>(&short_kernel<Format, kHeads, kGroups>, kShortThreads, time);
+  kernel.time.per_copied = 0.003;
+  kernel.time.crowded = 1.2;
+  kernel.time.odd = 0.15;
   // One block has a multiprocessor to itself: two on one would be no faster than one after the other.
   constexpr int kMoreThanHalf = 116 * 1024;
   if (kernel.shared_bytes < kMoreThanHalf) kernel.shared_bytes = kMoreThanHalf;
-  kernel.most_tokens = Layout::kTileTokens;
-  kernel.step_tokens = kGroupTokens;
-  kernel.splits = kAnySplits & ~(1U << 1);  // merging needs a cluster of several blocks
+  kernel.sizes = tokens_of(GroupSizes<kGroups>{});
+  kernel.splits = kAnySplits & ((2U << Layout::kMostSplits) - 1) & ~(1U << 1);  // merging needs several blocks
   return kernel;
 }
 
 template <typename Format>
 Kernels describe_short_kernels() {
   if constexpr (Format::kInnerScales >= 0) {
-    return {describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
-            describe_short_kernel<Format, 8, 10>({.start = 3.3, .per_token = 0.03, .merge = 0.07, .per_split = 0.053}),
-            describe_short_kernel<Format, 16, 10>({.start = 4.8, .per_token = 0.042, .merge = 0.1, .per_split = 0.04})};
+    return {describe_short_kernel<Format, 8, 4>({.start = 3.3, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
+            describe_short_kernel<Format, 8, 10>({.start = 3.2, .per_token = 0.0284}),
+            describe_short_kernel<Format, 16, 10>({.start = 4.5, .per_token = 0.0414})};
   } else {
-    return {
-        describe_short_kernel<Format, 8, 4>({.start = 3.6, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
-        describe_short_kernel<Format, 8, 10>({.start = 5.1, .per_token = 0.0193, .merge = 0.22, .per_split = 0.01}),
-        describe_short_kernel<Format, 8, 12>({.start = 5.3, .per_token = 0.0193, .merge = 0.22, .per_split = 0.01})};
+    return {describe_short_kernel<Format, 8, 4>({.start = 3.3, .per_token = 0.0223, .merge = 0.2}),
+            describe_short_kernel<Format, 8, 10>({.start = 5.1, .per_token = 0.0092, .per_split = 0.01}),
+            describe_short_kernel<Format, 8, 12>({.start = 4.3, .per_token = 0.0148}),
+            describe_short_kernel<Format, 8, 14>({.start = 4.8, .per_token = 0.014, .merge = 0.2})};
   }
 }
 

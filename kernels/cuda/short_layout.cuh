@@ -11,7 +11,7 @@ constexpr int kShortWarps = 8;
 constexpr int kShortThreads = 32 * kShortWarps;
 static_assert(kShortWarps == kValueChunks);
 
-// kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4, 10 or 12.
+// kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4 to 14.
 template <typename RecordFormat, int kBlockHeads, int kMostGroups>
 struct ShortLayout {
   using Format = RecordFormat;
@@ -30,6 +30,10 @@ struct ShortLayout {
   static constexpr int kFixedSplits = 8;
   static constexpr int kSourceBytes = kQuads / kFixedSplits * 16;
 
+  // Groups whose tokens are waited for together, so that the first ones are scored while others are on their way.
+  static constexpr int kStepGroups = 5;
+  static constexpr int kSteps = (kGroups + kStepGroups - 1) / kStepGroups;
+
   static constexpr int kRows = 0;                                          // [token] raw records
   static constexpr int kQuery = kRows + kTileTokens * Format::kRowStride;  // [head] F16, BF16 in the BF16 chunk
   static constexpr int kScales = kQuery + kHeads * kQueryStride;           // [chunk][row] UE8M0, if not in the rows
@@ -39,19 +43,22 @@ struct ShortLayout {
   static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? kWeightBytes : 0);  // and what it lacks
   static constexpr int kScores = kWeightsLow + (kHasBf16Values ? kWeightBytes : 0);       // [chunk][head][row] FP32
   static constexpr int kScoreBytes = kValueChunks * kHeads * kScoreStride * 4;
-  static constexpr int kResultBytes = kMaxSplits * kSourceBytes;
+  // Where there is no room for more.
+  static constexpr int kMostSplits = kGroups > 12 ? 4 : kMaxSplits;
+  static constexpr int kResultBytes =
+      kMostSplits < kFixedSplits ? 16 * (kQuads + kMostSplits) : kMostSplits * kSourceBytes;
   // Results come where scores were, if there is no room for both.
-  static constexpr bool kResultsOverScores = kScores + kScoreBytes + kResultBytes > 220 * 1024;
+  static constexpr bool kResultsOverScores = kScores + kScoreBytes + kResultBytes > 227 * 1024 - 512;
   static constexpr int kResults = kScores + (kResultsOverScores ? 0 : kScoreBytes);  // [source][own piece] 4 x FP32
   static constexpr int kSummaries =  // [head][source] {maximum, sum} FP32
       kResultsOverScores ? kScores + (kScoreBytes > kResultBytes ? kScoreBytes : kResultBytes)
                          : kResults + kResultBytes;
-  static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;  // [head][source] FP32
-  static constexpr int kFactors = kShares + kHeads * kMaxSplits * 4;    // [head] 2 x FP32
-  static constexpr int kValid = kFactors + kHeads * 8;                  // [warp] tokens that are there
-  static constexpr int kCopied = kValid + kShortWarps * 4;              // a barrier
-  static constexpr int kSummarized = kCopied + 8;                       // a barrier
-  static constexpr int kArrived = kSummarized + 8;                      // a barrier
+  static constexpr int kShares = kSummaries + kHeads * kMostSplits * 8;  // [head][source] FP32
+  static constexpr int kFactors = kShares + kHeads * kMostSplits * 4;    // [head] 2 x FP32
+  static constexpr int kValid = kFactors + kHeads * 8;                   // [warp] tokens that are there
+  static constexpr int kCopied = kValid + kShortWarps * 4;               // [step] barriers
+  static constexpr int kSummarized = kCopied + 8 * kSteps;               // a barrier
+  static constexpr int kArrived = kSummarized + 8;                       // a barrier
   static constexpr int kBytes = kArrived + 8;
 
   // The first of piece `piece` of a chunk's 16, where results meet.

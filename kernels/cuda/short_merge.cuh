@@ -55,14 +55,14 @@ class Sender {
       }
     }
     const int to = min(lane, splits - 1);
-    summary_ = map_to_rank(smem_address(shared + Layout::kSummaries) + 8 * (kMaxSplits * warp + rank), to);
+    summary_ = map_to_rank(smem_address(shared + Layout::kSummaries) + 8 * (Layout::kMostSplits * warp + rank), to);
     summarized_ = map_to_rank(smem_address(shared + Layout::kSummarized), to);
   }
 
   // Of head warp + kShortWarps * i.
   __device__ __forceinline__ void tell(int i, const HeadSums& sums) const {
     if (!tells_) return;
-    store_cluster(summary_ + 8 * kMaxSplits * kShortWarps * i, float2{sums.maximum, sums.sum}, summarized_);
+    store_cluster(summary_ + 8 * Layout::kMostSplits * kShortWarps * i, float2{sums.maximum, sums.sum}, summarized_);
   }
 
   __device__ __forceinline__ void send(const ShortResults<Layout>& results, float by) const {
@@ -91,7 +91,7 @@ template <typename Layout>
 __device__ __forceinline__ HeadSums share_head(const DecodeArguments& a, uint8_t* shared, int h, float sink, int lane) {
   float2 own = {kNoMaximum, 0};
   if (lane < static_cast<int>(a.splits.divisor)) {
-    own = read<float2>(shared + Layout::kSummaries + 8 * (kMaxSplits * h + lane));
+    own = read<float2>(shared + Layout::kSummaries + 8 * (Layout::kMostSplits * h + lane));
   }
   const float maximum = warp_maximum(own.x);
   const float by = exp2_fast(own.x - maximum);
@@ -100,7 +100,7 @@ __device__ __forceinline__ HeadSums share_head(const DecodeArguments& a, uint8_t
   for (int lanes = kMaxSplits / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
   const float whole = sum + exp2_fast(sink - maximum);
   const float share = sum == 0 ? 0 : by * __fdividef(1 << kShortResultBits, whole);
-  if (lane < kMaxSplits) write(shared + Layout::kShares + 4 * (kMaxSplits * h + lane), share);
+  if (lane < Layout::kMostSplits) write(shared + Layout::kShares + 4 * (Layout::kMostSplits * h + lane), share);
   return {maximum, sum};
 }
 
@@ -160,7 +160,7 @@ class Merge {
   }
 
   __device__ __forceinline__ Values add_up(int number) const {
-    const uint8_t* shares = shared_ + Layout::kShares + 4 * kMaxSplits * item_.head;
+    const uint8_t* shares = shared_ + Layout::kShares + 4 * Layout::kMostSplits * item_.head;
     const uint8_t* part = shared_ + Layout::kResults + sizeof(Values) * number;
     // No switch: its table would have to come from memory.
     if constexpr (kItems == 1) {

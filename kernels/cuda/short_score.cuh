@@ -21,19 +21,14 @@ class ShortScore {
     constexpr bool kNinth = Format::kScoreChunks > kValueChunks;
     QueryOperands q[kTiles];
     load_queries(chunk_, q);
-    if (chunk_ == Format::kBf16Chunk) {
-#pragma unroll 2
-      for (int k = 0; k < groups; ++k) {
-        float scores[kTiles][4] = {};
-        add_bf16(k, q, scores);
-        store(k, scores);
-      }
+    if constexpr (Layout::kSteps == 1) {
+      wait_for_step(0);
+      score(q, 0, groups);
     } else {
-#pragma unroll 2
-      for (int k = 0; k < groups; ++k) {
-        float scores[kTiles][4];
-        multiply_e4m3(k, q, scores);
-        store(k, scores);
+#pragma unroll 1
+      for (int first = 0; first < groups; first += Layout::kStepGroups) {
+        wait_for_step(first / Layout::kStepGroups);
+        score(q, first, min(groups, first + Layout::kStepGroups));
       }
     }
     if (kNinth && chunk_ < groups) {
@@ -53,6 +48,30 @@ class ShortScore {
   }
 
  private:
+  // For the tokens of these groups.
+  __device__ __forceinline__ void wait_for_step(int step) const {
+    barrier_wait(smem_address(shared_ + Layout::kCopied + 8 * step), 0);
+  }
+
+  // The warp's own chunk of groups `first` to `end`.
+  __device__ __forceinline__ void score(const QueryOperands (&q)[kTiles], int first, int end) const {
+    if (chunk_ == Format::kBf16Chunk) {
+#pragma unroll 2
+      for (int k = first; k < end; ++k) {
+        float scores[kTiles][4] = {};
+        add_bf16(k, q, scores);
+        store(k, scores);
+      }
+    } else {
+#pragma unroll 2
+      for (int k = first; k < end; ++k) {
+        float scores[kTiles][4];
+        multiply_e4m3(k, q, scores);
+        store(k, scores);
+      }
+    }
+  }
+
   __device__ __forceinline__ void load_queries(int chunk, QueryOperands (&q)[kTiles]) const {
     const uint8_t* query = shared_ + Layout::kQuery + g_ * Layout::kQueryStride;
 #pragma unroll

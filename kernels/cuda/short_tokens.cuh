@@ -117,9 +117,14 @@ class ShortTokens {
     const uint32_t copied = smem_address(shared_ + Layout::kCopied);
     uint8_t* const to = shared_ + Layout::kRows + token_ * Format::kRowStride;
     const bool whole = __all_sync(~0U, aligned_ || !there);
-    if (lane_ == 0) barrier_arrive_expect(copied, whole ? __popc(valid) * Format::kRowBytes : 0);
+    constexpr int kStepLanes = Layout::kStepGroups * kGroupTokens / kShortWarps;
+    const uint32_t step = copied + 8 * (lane_ / kStepLanes);
+    if (lane_ % kStepLanes == 0 && lane_ < kStepLanes * Layout::kSteps) {
+      const uint32_t of_step = valid >> lane_ & ((1U << kStepLanes) - 1);
+      barrier_arrive_expect(step, whole ? __popc(of_step) * Format::kRowBytes : 0);
+    }
     __syncwarp();
-    if (whole && there) copy_bulk(smem_address(to), row, Format::kRowBytes, copied);
+    if (whole && there) copy_bulk(smem_address(to), row, Format::kRowBytes, step);
     if (!whole && there) copy_bytes_here(to, row, Format::kRowBytes);
 #pragma unroll 1
     for (uint32_t missing = ~valid & kLanes; missing != 0; missing &= missing - 1) {

@@ -33,11 +33,6 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// What this thread wrote to shared memory becomes visible to the tensor cores' reads.
-__device__ __forceinline__ void fence_async_proxy() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 // Operands in registers are written before this, not behind a later wgmma_fence().
 __device__ __forceinline__ void pin(uint32_t (&a)[4][4]) {
 #pragma unroll

@@ -191,13 +191,17 @@ void add_large_model_shapes(CaseBuilder& builder) {
     one.format = FLASHMLA_KV_V32_656;
     make_many_rows(one, 8, 16, 2048);
   });
-  for (const int32_t batch : {1, 2, 8, 64}) {
+  for (const int32_t batch : {1, 2, 8, 32, 64}) {
     builder.add("v4-128+512-b" + std::to_string(batch), [&](Case& one) {
-      one.batch = batch, one.main_topk = 128, one.extra_topk = 512, one.sink = Sink::kFinite, one.lengths = batch == 8;
+      one.batch = batch, one.main_topk = 128, one.extra_topk = 512, one.sink = Sink::kFinite;
+      one.lengths = batch == 8 || batch == 32;
     });
   }
   builder.add("v4-128+512-b8-sq8", [](Case& one) {
     one.batch = 8, one.s_q = 8, one.main_topk = 128, one.extra_topk = 512, one.selection = Selection::kWindow;
+  });
+  builder.add("v4-128+512-h16-b16", [](Case& one) {
+    one.batch = 16, one.num_heads = 16, one.main_topk = 128, one.extra_topk = 512, one.invalid = Invalid::kSome;
   });
   for (const int32_t batch : {1, 16}) {
     builder.add("v4-128+1024-h16-b" + std::to_string(batch), [&](Case& one) {

@@ -149,7 +149,7 @@ TEST_CASE("plan: a kernel for few tokens gets no more than it has room for, and 
   constexpr BlockTime kLittle = {.start = 1, .per_token = 0.01, .merge = 0.5, .per_split = 0.01};
   Kernels kernels = {kernel(8, kQuickStart, kAnySplits), kernel(8, kLittle, kAnySplits),
                      kernel(64, kQuickTokens, kAnySplits)};
-  kernels[1].most_tokens = 64;
+  kernels[1].sizes = {64};
   const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
   for (const int64_t tokens : {0, 1, 64, 640, 1024}) {
     CAPTURE(tokens);
