@@ -170,6 +170,7 @@ Kernels describe_short_kernels() {
   } else {
     return {describe_short_kernel<Format, 8, 4>({.start = 3.3, .per_token = 0.0223, .merge = 0.2}),
             describe_short_kernel<Format, 8, 10>({.start = 5.1, .per_token = 0.0092, .per_split = 0.01}),
+            describe_short_kernel<Format, 8, 9>({.start = 5, .per_token = 0.0092, .per_split = 0.01}),
             describe_short_kernel<Format, 8, 12>({.start = 4.3, .per_token = 0.0148}),
             describe_short_kernel<Format, 8, 14>({.start = 4.8, .per_token = 0.014, .merge = 0.2})};
   }

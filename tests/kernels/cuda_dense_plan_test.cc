@@ -59,11 +59,15 @@ TEST_CASE("dense plan: blocks share values and rows where multiprocessors would 
   CHECK(plan_for(1, 16).kernel->slices == 4);
   CHECK(plan_for(1, 64).kernel->heads < 64);
   CHECK(plan_for(128, 16).kernel->slices == 1);
+  // Half as many rows a block.
+  CHECK(plan_for(8, 32).kernel->heads == 16);
+  CHECK(plan_for(128, 32).kernel->heads == 32);
+  for (const int32_t requests : {1, 2, 8, 32, 128}) CHECK(plan_for(requests, 64).kernel->heads >= 32);
   for (const int32_t requests : {1, 2, 8, 32}) {
-    for (const int32_t rows : {16, 64, 128}) {
+    for (const int32_t rows : {16, 32, 64, 128}) {
       CAPTURE(requests, rows);
       const Plan plan = plan_for(requests, rows);
-      if (plan.kernel->slices == 1 && plan.grid.head_blocks == (rows + 63) / 64) continue;
+      if (plan.kernel->slices == 1 && plan.kernel->heads >= std::min(rows, 64)) continue;
       CHECK(requests * plan.grid.head_blocks * plan.kernel->slices * plan.grid.parts * plan.grid.splits <= 132);
     }
   }

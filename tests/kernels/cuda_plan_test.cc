@@ -249,6 +249,46 @@ TEST_CASE("plan: a block's last tile counts as a whole one") {
   CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 5);
 }
 
+TEST_CASE("plan: tokens count as the next number that there is code for") {
+  constexpr BlockTime kSteep = {.start = 4, .per_token = 0.03, .merge = 1, .per_split = 0.1};
+  Kernels kernels = {kernel(8, kSteep, bit(6) | bit(8))};
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  const auto splits_of = [&](int64_t tokens) { return make_plan(kernels, occupancies, {8, 8, tokens}, 8).grid.splits; };
+  kernels[0].sizes = {80, 96, 128, 160};
+  CHECK(splits_of(640) == 8);  // 80 in 8 blocks, 107 in 6
+  CHECK(splits_of(600) == 8);  // 75, 100
+  CHECK(splits_of(500) == 8);  // 63, 84
+  CHECK(splits_of(480) == 6);  // 60, 80: both count as 80
+  kernels[0].sizes = {128, 160};
+  CHECK(splits_of(640) == 6);
+}
+
+TEST_CASE("plan: where tokens count the same, the block with fewer of them to copy is preferred") {
+  BlockTime time = {.start = 4, .per_token = 0.03, .merge = 1};
+  Kernels kernels = {kernel(8, time, bit(15) | bit(16))};
+  kernels[0].sizes = {48};
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  const Work work{1, 8, 640};  // 43 in 15 blocks, 40 in 16
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 15);
+  kernels[0].time.per_copied = 0.003;
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 16);
+}
+
+TEST_CASE("plan: clusters that leave others room are preferred, and those of an even number of blocks") {
+  BlockTime time = {.start = 4, .per_token = 0.001, .merge = 1};
+  Kernels kernels = {kernel(8, time, bit(4) | bit(7) | bit(8))};
+  const std::vector<Occupancy> occupancies(kernels.size(), device(132, 16));
+  const Work work{16, 8, 640};
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 8);
+  kernels[0].time.crowded = 1;  // 16 of 16 clusters of 8, of 18 of 7, of 33 of 4
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 4);
+  kernels[0].time.crowded = 0;
+  kernels[0].splits = bit(7) | bit(4);
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 7);
+  kernels[0].time.odd = 0.15;
+  CHECK(make_plan(kernels, occupancies, work, 8).grid.splits == 4);
+}
+
 TEST_CASE("plan: blocks that take rows in turn are no more than run at the same time") {
   Kernels kernels = {kernel(8, kQuickTokens, kAnySplits)};
   kernels[0].takes_turns = true;
