@@ -31,7 +31,10 @@ struct PartialsOfHead {
   }
 };
 
-// One block per row and head. kTwo: there are parts of a second kernel.
+}  // namespace
+
+// One block per row and head. kTwo: there are parts of a second kernel. Not in the unnamed namespace: nvcc would make
+// its name of the folder that the sources are in.
 template <bool kTwo>
 __global__ void __launch_bounds__(kCombineThreads)
     combine_kernel(const __grid_constant__ DecodeArguments a, const Partials second, int32_t rows, int32_t heads) {
@@ -83,6 +86,8 @@ __global__ void __launch_bounds__(kCombineThreads)
   store_bf16x4(a.out + at(a.out_stride, b, head) + 4 * threadIdx.x, times(total, inverse), a.out_aligned);
   if (threadIdx.x == 0) a.lse[at(a.lse_stride, b, head)] = log_sum_exp(maximum, sum);
 }
+
+namespace {
 
 template <bool kTwo>
 cudaError_t launch(const DecodeArguments& arguments, const Partials& second, int32_t rows, int32_t heads, bool early,

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -102,6 +104,19 @@ TEST_CASE("CUDA libraries: each holds machine code for its own GPU, and nothing 
       CHECK_FALSE(entry.is_ptx);
       CHECK(entry.sm == sm);
     }
+  }
+}
+
+// nvcc makes the name of a kernel in an unnamed namespace of the folder of its source, too.
+TEST_CASE("CUDA libraries: no kernel's name depends on where the sources are") {
+  const auto libraries = cuda_libraries();
+  if (libraries.empty()) SWEEP_SKIP(kNone);
+  for (const CudaLibrary& library : libraries) {
+    INFO(library.file);
+    std::ifstream file(library.file, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    CHECK(bytes.find("combine_kernel") != std::string::npos);
+    CHECK(bytes.find("_GLOBAL__N_") == std::string::npos);
   }
 }
 
