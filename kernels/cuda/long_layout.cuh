@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernels/cuda/shared_layout.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace flashmla::cuda {
 
@@ -30,11 +31,10 @@ struct LongLayout {
   static constexpr int kHalves = kTileTokens / 32;  // of a tile: what a copying warp copies at a time
   static constexpr int kCopiers = kHalves * kStages / 2;
   static constexpr int kBlockThreads = kWorkThreads + 32 * kCopiers;
-  // Of a thread; whole warpgroups can leave some of theirs to others.
-  static constexpr int kRegisters = 96;
+  // Whole warpgroups can leave registers to others.
   static constexpr bool kMovesRegisters = kCopiers % 4 == 0;
-  static constexpr int kCopyRegisters = 64;
-  static constexpr int kWorkRegisters = 104;
+  static constexpr int kCopyRegisters = 64;  // of a thread, then
+  static constexpr int kWorkRegisters = registers_taken(kBlockThreads, kWorkThreads, kCopyRegisters);
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
   static constexpr int kQueryStride = 2 * kQueryDims + 16;
   static constexpr bool kHasBf16Values = Format::kBf16Chunk < kValueChunks;
@@ -107,9 +107,6 @@ struct LongLayout {
   static_assert(kTeamBytes % 16 == 0 && kBounds % 16 == 0 && kExponents % 16 == 0);
   static_assert(kFilled % 8 == 0 && kValid % 4 == 0);
   static_assert(kTotals + kHeads * 8 <= kTogether && kShares + kHeads * kMaxSplits * 4 <= kQuery);
-  static_assert(kWorkRegisters * kWorkThreads + kCopyRegisters * (kBlockThreads - kWorkThreads) <=
-                    kRegisters * kBlockThreads ||
-                !kMovesRegisters);
   // 1 KB of each block is the system's.
   static_assert(kBytes <= 228 * 1024 / kBlocksPerSm - 1024);
 };

@@ -136,8 +136,8 @@ __device__ __forceinline__ void copy_bulk(uint32_t to, const void* from, uint32_
                : "memory");
 }
 
-// What this thread wrote to shared memory comes before what bulk copies write to the same place, and the tensor cores
-// of wgmma.cuh read it.
+// What this thread wrote to shared memory comes before what bulk copies write to the same place, and is there for the
+// tensor cores' reads (wgmma.cuh).
 __device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

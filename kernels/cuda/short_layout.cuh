@@ -47,8 +47,11 @@ struct ShortLayout {
   static constexpr int kMostSplits = kGroups > 12 ? 4 : kMaxSplits;
   static constexpr int kResultBytes =
       kMostSplits < kFixedSplits ? 16 * (kQuads + kMostSplits) : kMostSplits * kSourceBytes;
+  static constexpr int kMostBytes = 227 * 1024;
+  static constexpr int kSmallBytes =  // of what lies behind
+      kHeads * kMostSplits * 12 + kHeads * 8 + kShortWarps * 4 + 8 * kSteps + 16;
   // Results come where scores were, if there is no room for both.
-  static constexpr bool kResultsOverScores = kScores + kScoreBytes + kResultBytes > 227 * 1024 - 512;
+  static constexpr bool kResultsOverScores = kScores + kScoreBytes + kResultBytes + kSmallBytes > kMostBytes;
   static constexpr int kResults = kScores + (kResultsOverScores ? 0 : kScoreBytes);  // [source][own piece] 4 x FP32
   static constexpr int kSummaries =  // [head][source] {maximum, sum} FP32
       kResultsOverScores ? kScores + (kScoreBytes > kResultBytes ? kScoreBytes : kResultBytes)
@@ -74,7 +77,7 @@ struct ShortLayout {
   static_assert(kResults % 16 == 0 && kSummaries % 16 == 0 && kShares % 16 == 0 && kCopied % 8 == 0);
   // Warps that go apart could not meet at the barrier of the cluster in between.
   static_assert(!kResultsOverScores || !kHasBf16Values);
-  static_assert(kBytes <= 227 * 1024);
+  static_assert(kBytes <= kMostBytes && kBytes == kSummaries + kSmallBytes);
 };
 
 }  // namespace flashmla::cuda

@@ -15,7 +15,6 @@
 namespace flashmla::cuda {
 
 constexpr int kCopyWarps = 4;
-constexpr int kRegistersOfSm = 64 * 1024;
 constexpr int kNoUnits = -126;  // of a chunk before its first scale
 
 template <typename RecordFormat, int kBlockHeads>
@@ -29,11 +28,9 @@ struct WarpgroupLayout {
   static constexpr int kWorkThreads = 32 * kWorkWarps;
   static constexpr int kThreads = kWorkThreads + 32 * kCopyWarps;
   static constexpr int kCopiers = kGroups / kPair;  // that have something to do
-  // Of a thread, in steps of 8: at the start, while it copies, and while it computes.
-  static constexpr int kRegisters = kRegistersOfSm / kThreads / 8 * 8;
+  // Of a thread, while it copies and while it computes.
   static constexpr int kCopyRegisters = kHeads <= 16 ? 56 : 40;
-  static constexpr int kWorkRegisters =
-      (kRegisters * kThreads - kCopyRegisters * 32 * kCopyWarps) / kWorkThreads / 8 * 8;
+  static constexpr int kWorkRegisters = registers_taken(kThreads, kWorkThreads, kCopyRegisters);
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
   static constexpr bool kHasBf16Values = Format::kBf16Chunk >= 0 && Format::kBf16Chunk < kValueChunks;
   static constexpr int kQueryBytes = Format::kScoreChunks * kHeads * kSwizzledRow;  // [chunk][head]

@@ -94,6 +94,17 @@ FLASHMLA_DEFINE_WGMMAS(wgmma_bf16_first, "=f", "0", "bf16")
 
 // --- registers -------------------------------------------------------------------------------------------------------
 
+// Of a thread, where this many run on a multiprocessor; in steps of 8.
+constexpr int registers_at_start(int threads) {
+  constexpr int kOfMultiprocessor = 64 * 1024;
+  return kOfMultiprocessor / threads / 8 * 8;
+}
+
+// What `takers` of these threads can have when each of the others keeps `kept`.
+constexpr int registers_taken(int threads, int takers, int kept) {
+  return (registers_at_start(threads) * threads - kept * (threads - takers)) / takers / 8 * 8;
+}
+
 // All warps of a warpgroup.
 template <int kRegisters>
 __device__ __forceinline__ void release_registers() {
