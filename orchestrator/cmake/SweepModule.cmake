@@ -1,15 +1,17 @@
-# sweep_module(NAME [HOT] SOURCES files... [DEPS targets...] [PRIVATE_DEPS targets...])
+# sweep_module(NAME [HOT | COMPUTES] SOURCES files... [DEPS targets...] [PRIVATE_DEPS targets...])
 #   One static library per folder of orchestrator/, target sweep_NAME with alias sweep::NAME.
 #   DEPS repeat the row of the module map in orchestrator/README.md.
 #   HOT modules are optimised fully. The others run for milliseconds and people wait for their compilation: a fifth of
-#   it is saved by optimising them lightly.
+#   it is saved by optimising them lightly. Under sanitizers only modules that COMPUTE are optimised.
 function(sweep_module name)
-  cmake_parse_arguments(arg "HOT" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "HOT;COMPUTES" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(sweep_${name} STATIC ${arg_SOURCES})
   add_library(sweep::${name} ALIAS sweep_${name})
   target_link_libraries(sweep_${name} PUBLIC sweep_settings ${arg_DEPS} PRIVATE sweep_warnings ${arg_PRIVATE_DEPS})
-  if(NOT arg_HOT)
+  if(NOT arg_COMPUTES)
     set_target_properties(sweep_${name} PROPERTIES SWEEP_IS_LIGHT ON)
+  endif()
+  if(NOT arg_HOT AND NOT arg_COMPUTES)
     target_compile_options(sweep_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
 endfunction()
