@@ -23,12 +23,13 @@ struct Bf16Weights {
   }
 
   // A chunk's products, to the results of heads 8n..8n+7.
-  template <int kTiles>
-  __device__ __forceinline__ void add_products(const ValueOperands& a, int n, float (&results)[4][kTiles][4]) const {
+  template <int kInstructions, int kTiles>
+  __device__ __forceinline__ void add_products(const uint32_t (&a)[kInstructions][4], int n,
+                                               float (&results)[kInstructions][kTiles][4]) const {
 #pragma unroll
-    for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], a[m], low.x, low.y);
+    for (int m = 0; m < kInstructions; ++m) mma_bf16(results[m][n], a[m], low.x, low.y);
 #pragma unroll
-    for (int m = 0; m < 4; ++m) mma_bf16(results[m][n], a[m], high.x, high.y);
+    for (int m = 0; m < kInstructions; ++m) mma_bf16(results[m][n], a[m], high.x, high.y);
   }
 
   // Of 16 dimensions.
@@ -39,9 +40,10 @@ struct Bf16Weights {
 };
 
 // Values in F16 that were E4M3, which are exact in BF16, too.
-__device__ __forceinline__ void convert_to_bf16(ValueOperands& a) {
+template <int kInstructions>
+__device__ __forceinline__ void convert_to_bf16(uint32_t (&a)[kInstructions][4]) {
 #pragma unroll
-  for (int m = 0; m < 4; ++m) {
+  for (int m = 0; m < kInstructions; ++m) {
 #pragma unroll
     for (int r = 0; r < 4; ++r) a[m][r] = f16x2_to_bf16x2(a[m][r]);
   }

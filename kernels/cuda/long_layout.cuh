@@ -82,6 +82,10 @@ struct LongLayout {
   static constexpr int kBytes = kArrived + 8;
 
   // Where results of the blocks of a cluster meet (short_merge.cuh), when no block has tokens any more.
+  static constexpr int kMergeWarps = kWarps;
+  static constexpr int kWarpsOfChunk = 1;
+  static __device__ __forceinline__ int chunk_of_warp(int warp) { return warp; }
+  static __device__ __forceinline__ int half_of_warp(int) { return 0; }
   static constexpr int kQuads = kHeads * kValueChunks * kChunkDims / 4;
   static constexpr int kFixedSplits = 8;
   static constexpr int kMostSplits = kMaxSplits;

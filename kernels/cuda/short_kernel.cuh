@@ -2,10 +2,10 @@
 // result. So there is no loop over tiles, and nothing waits for more than it needs.
 //
 //   tokens   a bulk copy each; lengths and indices are asked for together
-//   QK^T     a warp has a chunk of every token; the first ones while others are on their way
+//   QK^T     the first tokens while others are on their way
 //   softmax  a warp has all tokens of a head; meanwhile values are read and converted
-//   PV       a warp has the same chunk; the results go to the other blocks of the cluster at once
-//   merge    what the results are multiplied with is known before they have arrived
+//   PV       a warp has a chunk of all tokens, or half of one; the results go to the other blocks of the cluster at
+//   once merge    what the results are multiplied with is known before they have arrived
 #pragma once
 
 #include <type_traits>
@@ -19,19 +19,19 @@ namespace flashmla::cuda {
 
 template <typename Layout>
 struct ShortWork {
-  static constexpr int kHeadsOfWarp = Layout::kHeads / kShortWarps;
   uint8_t* shared;
+  const Sender<Layout>& sender;
   int warp, lane;
   uint32_t present;
-  HeadSums sums[kHeadsOfWarp];
   ShortResults<Layout> results = {};
   float by;  // of the results
 
-  // Softmax and value product of kActive groups.
+  // Softmax and value product of kActive groups. All blocks of the cluster run, and have been told the sums, then.
   template <int kActive>
   __device__ __forceinline__ void attend(int groups) {
-    const ValueRows<Layout> rows = {shared, warp, lane >> 2, lane & 3};
-    if (warp == Layout::Format::kBf16Chunk) {
+    const ValueRows<Layout> rows = {shared, Layout::chunk_of_warp(warp), Layout::half_of_warp(warp), lane >> 2,
+                                    lane & 3};
+    if (rows.chunk == Layout::Format::kBf16Chunk) {
       if constexpr (Layout::kHasBf16Values) attend<kActive, true>(rows, groups);
     } else {
       attend<kActive, false>(rows, groups);
@@ -39,32 +39,30 @@ struct ShortWork {
   }
 
  private:
-  __device__ __forceinline__ void sum_up() {
-#pragma unroll
-    for (int i = 0; i < kHeadsOfWarp; ++i) {
-#pragma unroll
-      for (int lanes = 16; lanes > 0; lanes /= 2) sums[i].sum += __shfl_xor_sync(~0U, sums[i].sum, lanes);
-    }
-  }
-
   template <int kActive, bool kBf16>
   __device__ __forceinline__ void attend(const ValueRows<Layout>& rows, int groups) {
     ShortValues<Layout, kActive, kBf16> values(rows);
-#pragma unroll
-    for (int i = 0; i < kHeadsOfWarp; ++i) {
-      sums[i] = weigh_head<Layout, kActive>(shared, warp + kShortWarps * i, present, lane);
-    }
-    named_barrier(0, kShortThreads);  // of warps that are in different places
-    // Nobody here needs scores any more.
-    if constexpr (Layout::kResultsOverScores) cluster_arrive();
+    const HeadSums sums = weigh_head<Layout, kActive>(shared, warp, present, lane);
+    named_barrier(0, Layout::kBlockThreads);  // of warps that are in different places
     if (values.scales.spread) {
+      tell(sums);
       by = multiply_spread<Layout>(rows, values.scales, groups, results);
-      sum_up();
     } else {
-      // In one block of code, so that the products hide the shuffles.
-      sum_up();
-      by = values.multiply(results);
+      // The first products hide the shuffles, the others the way to the other blocks.
+      constexpr int kFirst = (kActive + 1) / 2;
+      values.template multiply<0, kFirst>(results);
+      tell(sums);
+      values.template multiply<kFirst, kActive>(results);
+      by = values.by();
     }
+  }
+
+  // `sums`: a lane's part.
+  __device__ __forceinline__ void tell(HeadSums sums) const {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) sums.sum += __shfl_xor_sync(~0U, sums.sum, lanes);
+    cluster_wait();
+    sender.tell(0, sums);
   }
 };
 
@@ -87,10 +85,9 @@ __device__ __forceinline__ void attend(ShortWork<Layout>& work, int groups,
 }
 
 template <typename Format, int kHeads, int kGroups>
-__global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_constant__ DecodeArguments a) {
+__global__ void __launch_bounds__(32 * kHeads, 1) short_kernel(const __grid_constant__ DecodeArguments a) {
   using Layout = ShortLayout<Format, kHeads, kGroups>;
   using Queries = QueryConverter<Layout>;
-  constexpr int kHeadsOfWarp = kHeads / kShortWarps;
   extern __shared__ __align__(128) uint8_t shared[];
   const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -99,16 +96,14 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   const int shard = place.part * static_cast<int>(a.splits.divisor) + rank;
 
   ShortTokens<Layout> tokens(a, place, shard, shared, warp, lane);
-  uint4 query[kHeadsOfWarp][Queries::kPerLane];
-#pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) {
-    Queries::load(a, place, head_of<Format>(a, place, warp + kShortWarps * i), lane, query[i]);
-  }
+  const Head head = head_of<Format>(a, place, warp);
+  uint4 query[Queries::kPerLane];
+  Queries::load(a, place, head, lane, query);
   if (lane == 0) {
     if (warp == 0) {
 #pragma unroll
       for (int step = 0; step < Layout::kSteps; ++step) {
-        barrier_init(smem_address(shared + Layout::kCopied + 8 * step), kShortWarps);
+        barrier_init(smem_address(shared + Layout::kCopied + 8 * step), Layout::kMergeWarps);
       }
     }
     if (warp == 1) expect_summaries<Layout>(a, shared);
@@ -116,27 +111,20 @@ __global__ void __launch_bounds__(kShortThreads, 1) short_kernel(const __grid_co
   }
   __syncwarp();
   __syncthreads();
-  if constexpr (!Layout::kResultsOverScores) cluster_arrive_relaxed();
+  if constexpr (!Layout::kResultsOverQuery) cluster_arrive_relaxed();
   tokens.start(a, shard);
-#pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) Queries::store(a, shared, warp + kShortWarps * i, lane, query[i]);
-  float sink[kHeadsOfWarp];
-#pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) {
-    sink[i] = a.parts.divisor == 1 ? load_sink(a, head_of<Format>(a, place, warp + kShortWarps * i)) : -INFINITY;
-  }
+  Queries::store(a, shared, warp, lane, query);
+  const float sink[1] = {a.parts.divisor == 1 ? load_sink(a, head) : -INFINITY};
   const Sender<Layout> sender(a, shared, rank, warp, lane);
   tokens.store_scales();
   __syncthreads();
 
-  ShortWork<Layout> work{shared, warp, lane, SoftmaxRows<Layout>::present(shared, lane)};
+  ShortWork<Layout> work{shared, sender, warp, lane, SoftmaxRows<Layout>::present(shared, lane)};
   const int groups = tokens.groups();
   ShortScore<Layout>(shared, warp, lane).run(groups);
   __syncthreads();
+  if constexpr (Layout::kResultsOverQuery) cluster_arrive();
   attend(work, groups, GroupSizes<kGroups>{});
-  cluster_wait();
-#pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) sender.tell(i, work.sums[i]);
   sender.send(work.results, work.by);
   finish_merge<Layout>(a, place, shared, rank, sink, warp, lane);
 }
@@ -149,7 +137,7 @@ std::vector<int32_t> tokens_of(std::integer_sequence<int, kSizes...>) {
 template <typename Format, int kHeads, int kGroups>
 Kernel describe_short_kernel(const BlockTime& time) {
   using Layout = ShortLayout<Format, kHeads, kGroups>;
-  Kernel kernel = describe<Layout>(&short_kernel<Format, kHeads, kGroups>, kShortThreads, time);
+  Kernel kernel = describe<Layout>(&short_kernel<Format, kHeads, kGroups>, Layout::kBlockThreads, time);
   kernel.time.per_copied = 0.003;
   kernel.time.crowded = 1.2;
   kernel.time.odd = 0.15;
@@ -165,14 +153,16 @@ template <typename Format>
 Kernels describe_short_kernels() {
   if constexpr (Format::kInnerScales >= 0) {
     return {describe_short_kernel<Format, 8, 4>({.start = 3.3, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
-            describe_short_kernel<Format, 8, 10>({.start = 3.2, .per_token = 0.0284}),
-            describe_short_kernel<Format, 16, 10>({.start = 4.5, .per_token = 0.0414})};
+            describe_short_kernel<Format, 8, 10>({.start = 3.3, .per_token = 0.025, .merge = 0.25, .per_split = 0.01}),
+            describe_short_kernel<Format, 16, 10>({.start = 5.15, .per_token = 0.0251, .merge = 0.66})};
   } else {
-    return {describe_short_kernel<Format, 8, 4>({.start = 3.3, .per_token = 0.0223, .merge = 0.2}),
-            describe_short_kernel<Format, 8, 10>({.start = 5.1, .per_token = 0.0092, .per_split = 0.01}),
-            describe_short_kernel<Format, 8, 9>({.start = 5, .per_token = 0.0092, .per_split = 0.01}),
-            describe_short_kernel<Format, 8, 12>({.start = 4.3, .per_token = 0.0148}),
-            describe_short_kernel<Format, 8, 14>({.start = 4.8, .per_token = 0.014, .merge = 0.2})};
+    return {describe_short_kernel<Format, 8, 4>({.start = 3.05, .per_token = 0.0222, .merge = 0.32}),
+            describe_short_kernel<Format, 8, 10>({.start = 4.7, .per_token = 0.0118}),
+            describe_short_kernel<Format, 8, 9>({.start = 4.9, .per_token = 0.0092}),
+            describe_short_kernel<Format, 8, 12>({.start = 4.3, .per_token = 0.0138}),
+            describe_short_kernel<Format, 8, 14>({.start = 4.75, .per_token = 0.013, .merge = 0.15, .per_split = 0.01}),
+            describe_short_kernel<Format, 16, 9>({.start = 6.9, .per_token = 0.0075}),
+            describe_short_kernel<Format, 16, 12>({.start = 7.1, .per_token = 0.0121, .per_split = 0.01})};
   }
 }
 

@@ -1,15 +1,12 @@
 // Where everything lies in the shared memory of a block that has one tile of tokens and is done.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/arguments.h"
 #include "kernels/cuda/record.cuh"
 
 namespace flashmla::cuda {
-
-// In both products a warp has a chunk of 64 dimensions, in the softmax a head or two.
-constexpr int kShortWarps = 8;
-constexpr int kShortThreads = 32 * kShortWarps;
-static_assert(kShortWarps == kValueChunks);
 
 // kBlockHeads: heads of a block, 8 or 16; kMostGroups: groups of 16 tokens that it has room for, 4 to 14.
 template <typename RecordFormat, int kBlockHeads, int kMostGroups>
@@ -17,6 +14,21 @@ struct ShortLayout {
   using Format = RecordFormat;
   static constexpr int kHeads = kBlockHeads;
   static constexpr int kGroups = kMostGroups;
+  // A warp has a head in the softmax. With 8 of them it has a chunk of 64 dimensions of every token in both products.
+  // With 16 it has two chunks of every fourth group of tokens in QK^T, and half a chunk of every token in PV.
+  static constexpr int kMergeWarps = kHeads;
+  static constexpr int kBlockThreads = 32 * kMergeWarps;
+  static constexpr int kWarpsOfChunk = kMergeWarps / kValueChunks;
+  static constexpr int kScoreArrays = kWarpsOfChunk == 1 ? kValueChunks : kValueChunks / 2;
+  static constexpr int kScoreStep = kMergeWarps / kScoreArrays;  // groups from one to the next of a warp
+  // Chunks in BF16 take other instructions: their warps do not share a quarter of the multiprocessor.
+  static __device__ __forceinline__ int score_array(int warp) {
+    return (kWarpsOfChunk == 1 ? warp : warp + warp / kScoreArrays) % kScoreArrays;
+  }
+  static __device__ __forceinline__ int half_of_warp(int warp) { return warp / kValueChunks; }
+  static __device__ __forceinline__ int chunk_of_warp(int warp) {
+    return (warp + 2 * half_of_warp(warp)) % kValueChunks;
+  }
   static constexpr int kTileTokens = kGroups * kGroupTokens;
   static constexpr int kQueryDims = Format::kScoreChunks * kChunkDims;
   static constexpr int kQueryStride = 2 * kQueryDims + 16;
@@ -36,36 +48,42 @@ struct ShortLayout {
 
   static constexpr int kRows = 0;                                          // [token] raw records
   static constexpr int kQuery = kRows + kTileTokens * Format::kRowStride;  // [head] F16, BF16 in the BF16 chunk
-  static constexpr int kScales = kQuery + kHeads * kQueryStride;           // [chunk][row] UE8M0, if not in the rows
+  static constexpr int kQueryBytes = kHeads * kQueryStride;
   static constexpr int kScalesBytes = kScalesInRows ? 0 : kValueChunks * kTileTokens;
+  static constexpr int kScoreBytes = kScoreArrays * kHeads * kScoreStride * 4;
+  // Where there is no room for more.
+  static constexpr int kMostSplits = kGroups > 12 ? 4 : kHeads == 16 && kGroups > 10 ? 8 : kMaxSplits;
+  static constexpr int kResultBytes = std::max(16 * (kQuads + std::min(kMostSplits, kFixedSplits)),
+                                               kMostSplits < kFixedSplits ? 0 : kMostSplits * kSourceBytes);
+  static constexpr int kMostBytes = 227 * 1024;
+  static constexpr int kSmallBytes =  // of what lies behind
+      kHeads * kMostSplits * 12 + kHeads * 8 + kMergeWarps * 4 + 8 * kSteps + 16;
+  // Results come where queries were, if there is no room for both.
+  static constexpr bool kResultsOverQuery = kQuery + kQueryBytes + kScalesBytes +
+                                                kWeightBytes * (kHasBf16Values ? 3 : 1) + kScoreBytes + kResultBytes +
+                                                kSmallBytes >
+                                            kMostBytes;
+  static constexpr int kScales =  // [chunk][row] UE8M0, if not in the rows
+      kQuery + (kResultsOverQuery ? std::max(kQueryBytes, kResultBytes) : kQueryBytes);
   static constexpr int kWeights = kScales + kScalesBytes;                                 // [group][head][row] F16
   static constexpr int kWeightsHigh = kWeights + kWeightBytes;                            // the same in BF16
   static constexpr int kWeightsLow = kWeightsHigh + (kHasBf16Values ? kWeightBytes : 0);  // and what it lacks
-  static constexpr int kScores = kWeightsLow + (kHasBf16Values ? kWeightBytes : 0);       // [chunk][head][row] FP32
-  static constexpr int kScoreBytes = kValueChunks * kHeads * kScoreStride * 4;
-  // Where there is no room for more.
-  static constexpr int kMostSplits = kGroups > 12 ? 4 : kMaxSplits;
-  static constexpr int kResultBytes =
-      kMostSplits < kFixedSplits ? 16 * (kQuads + kMostSplits) : kMostSplits * kSourceBytes;
-  static constexpr int kMostBytes = 227 * 1024;
-  static constexpr int kSmallBytes =  // of what lies behind
-      kHeads * kMostSplits * 12 + kHeads * 8 + kShortWarps * 4 + 8 * kSteps + 16;
-  // Results come where scores were, if there is no room for both.
-  static constexpr bool kResultsOverScores = kScores + kScoreBytes + kResultBytes + kSmallBytes > kMostBytes;
-  static constexpr int kResults = kScores + (kResultsOverScores ? 0 : kScoreBytes);  // [source][own piece] 4 x FP32
+  static constexpr int kScores = kWeightsLow + (kHasBf16Values ? kWeightBytes : 0);       // [array][head][row] FP32
+  static constexpr int kResults = kResultsOverQuery ? kQuery : kScores + kScoreBytes;  // [source][own piece] 4 x FP32
   static constexpr int kSummaries =  // [head][source] {maximum, sum} FP32
-      kResultsOverScores ? kScores + (kScoreBytes > kResultBytes ? kScoreBytes : kResultBytes)
-                         : kResults + kResultBytes;
+      kScores + kScoreBytes + (kResultsOverQuery ? 0 : kResultBytes);
   static constexpr int kShares = kSummaries + kHeads * kMostSplits * 8;  // [head][source] FP32
   static constexpr int kFactors = kShares + kHeads * kMostSplits * 4;    // [head] 2 x FP32
   static constexpr int kValid = kFactors + kHeads * 8;                   // [warp] tokens that are there
-  static constexpr int kCopied = kValid + kShortWarps * 4;               // [step] barriers
+  static constexpr int kCopied = kValid + kMergeWarps * 4;               // [step] barriers
   static constexpr int kSummarized = kCopied + 8 * kSteps;               // a barrier
   static constexpr int kArrived = kSummarized + 8;                       // a barrier
   static constexpr int kBytes = kArrived + 8;
 
-  // The first of piece `piece` of a chunk's 16, where results meet.
-  static __device__ __forceinline__ int dimension_of_piece(int piece) { return 4 * piece; }
+  // The first of piece `piece` of a chunk's 16, where results meet: those side by side are of neighbouring lanes.
+  static __device__ __forceinline__ int dimension_of_piece(int piece) {
+    return kWarpsOfChunk == 1 ? 8 * (piece % 8) + 4 * (piece / 8) : 4 * piece;
+  }
 
   // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
   static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {
@@ -75,8 +93,6 @@ struct ShortLayout {
   static_assert(Format::kChunk == Chunk::kScaledE4m3 && Format::kBf16Chunk == Format::kScoreChunks - 1);
   static_assert(kQuery % 16 == 0 && kScales % 16 == 0 && kWeights % 16 == 0 && kScores % 16 == 0);
   static_assert(kResults % 16 == 0 && kSummaries % 16 == 0 && kShares % 16 == 0 && kCopied % 8 == 0);
-  // Warps that go apart could not meet at the barrier of the cluster in between.
-  static_assert(!kResultsOverScores || !kHasBf16Values);
   static_assert(kBytes <= kMostBytes && kBytes == kSummaries + kSmallBytes);
 };
 

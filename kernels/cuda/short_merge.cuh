@@ -43,12 +43,14 @@ class Sender {
     const int splits = static_cast<int>(a.splits.divisor);
     const uint32_t to_all = smem_address(shared + Layout::kResults) + rank * source_stride<Layout>(a);
     const uint32_t arrived = smem_address(shared + Layout::kArrived);
+    const int chunk = Layout::chunk_of_warp(warp), half = Layout::half_of_warp(warp);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int head = 8 * n + 2 * (lane & 3) + i / 2;
-        const int piece = (warp * Layout::kHeads + head) * (kChunkDims / 4) + 8 * (i % 2) + (lane >> 2);
+      for (int i = 0; i < kPieces; ++i) {
+        const int head = 8 * n + 2 * (lane & 3) + i / kPiecesOfHead;
+        const int of_chunk = 8 * (half + i % kPiecesOfHead) + (lane >> 2);
+        const int piece = (chunk * Layout::kHeads + head) * (kChunkDims / 4) + of_chunk;
         const int owner = piece * splits / Layout::kQuads;
         to_[n][i] = map_to_rank(to_all + 16 * (piece - first_piece<Layout>(a, owner)), owner);
         arrived_[n][i] = map_to_rank(arrived, owner);
@@ -59,18 +61,19 @@ class Sender {
     summarized_ = map_to_rank(smem_address(shared + Layout::kSummarized), to);
   }
 
-  // Of head warp + kShortWarps * i.
+  // Of head warp + kMergeWarps * i.
   __device__ __forceinline__ void tell(int i, const HeadSums& sums) const {
     if (!tells_) return;
-    store_cluster(summary_ + 8 * Layout::kMostSplits * kShortWarps * i, float2{sums.maximum, sums.sum}, summarized_);
+    store_cluster(summary_ + 8 * Layout::kMostSplits * Layout::kMergeWarps * i, float2{sums.maximum, sums.sum},
+                  summarized_);
   }
 
   __device__ __forceinline__ void send(const ShortResults<Layout>& results, float by) const {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int m = 2 * (i % 2), k = i / 2;
+      for (int i = 0; i < kPieces; ++i) {
+        const int m = 2 * (i % kPiecesOfHead), k = i / kPiecesOfHead;
         store_cluster(to_[n][i],
                       {results[m][n][k] * by, results[m][n][2 + k] * by, results[m + 1][n][k] * by,
                        results[m + 1][n][2 + k] * by},
@@ -81,8 +84,10 @@ class Sender {
 
  private:
   static constexpr int kTiles = Layout::kHeads / 8;
+  static constexpr int kPiecesOfHead = 2 / Layout::kWarpsOfChunk;
+  static constexpr int kPieces = 2 * kPiecesOfHead;  // of 8 heads
   const bool tells_;
-  uint32_t to_[kTiles][4], arrived_[kTiles][4];
+  uint32_t to_[kTiles][kPieces], arrived_[kTiles][kPieces];
   uint32_t summary_, summarized_;
 };
 
@@ -132,7 +137,7 @@ class Merge {
 #pragma unroll 1
     for (int number = static_cast<int>(threadIdx.x); number < count_;) {
       if (item_.real) item_.to.store(item_.dimension, add_up(number));
-      number += kShortThreads;
+      number += 32 * Layout::kMergeWarps;
       if (number < count_) item_ = item_of(number);
     }
   }
@@ -202,21 +207,22 @@ class Merge {
 // What is left when a block has told and sent: its part of the row's results.
 template <typename Layout, typename Values>
 __device__ __forceinline__ void finish_merge_by(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
-                                                const float (&sink)[Layout::kHeads / kShortWarps], int warp, int lane) {
+                                                const float (&sink)[Layout::kHeads / Layout::kMergeWarps], int warp,
+                                                int lane) {
   using Format = typename Layout::Format;
-  constexpr int kHeadsOfWarp = Layout::kHeads / kShortWarps;
+  constexpr int kHeadsOfWarp = Layout::kHeads / Layout::kMergeWarps;
   Merge<Layout, Values> merge(a, place, shared, rank);
   barrier_wait_cluster(smem_address(shared + Layout::kSummarized), 0);
   HeadSums all[kHeadsOfWarp];
 #pragma unroll
   for (int i = 0; i < kHeadsOfWarp; ++i) {
-    all[i] = share_head<Layout>(a, shared, warp + kShortWarps * i, sink[i], lane);
+    all[i] = share_head<Layout>(a, shared, warp + Layout::kMergeWarps * i, sink[i], lane);
   }
-  named_barrier(0, kShortThreads);
+  named_barrier(0, 32 * Layout::kMergeWarps);
   merge.run();
 #pragma unroll
   for (int i = 0; i < kHeadsOfWarp; ++i) {
-    const int h = warp + kShortWarps * i;
+    const int h = warp + Layout::kMergeWarps * i;
     const Head head = head_of<Format>(a, place, h);
     const bool mine = h - static_cast<int>(quotient(h, a.splits) * a.splits.divisor) == rank;
     if (mine && lane == 0 && head.real) {
@@ -227,7 +233,8 @@ __device__ __forceinline__ void finish_merge_by(const DecodeArguments& a, const 
 
 template <typename Layout>
 __device__ __forceinline__ void finish_merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
-                                             const float (&sink)[Layout::kHeads / kShortWarps], int warp, int lane) {
+                                             const float (&sink)[Layout::kHeads / Layout::kMergeWarps], int warp,
+                                             int lane) {
   // Few blocks have many pieces each.
   if (a.splits.divisor < Layout::kFixedSplits) {
     finish_merge_by<Layout, float4>(a, place, shared, rank, sink, warp, lane);

@@ -1,4 +1,4 @@
-// QK^T of a block with one tile: a warp has a chunk of every token.
+// QK^T of a block with one tile.
 #pragma once
 
 #include "kernels/cuda/score.cuh"
@@ -12,63 +12,85 @@ class ShortScore {
   using Format = typename Layout::Format;
   static constexpr int kTiles = Layout::kHeads / 8;
 
-  __device__ __forceinline__ ShortScore(uint8_t* shared, int chunk, int lane)
-      : shared_(shared), chunk_(chunk), g_(lane >> 2), c_(lane & 3) {}
+  __device__ __forceinline__ ShortScore(uint8_t* shared, int warp, int lane)
+      : shared_(shared),
+        array_(Layout::score_array(warp)),
+        first_(warp / Layout::kScoreArrays),
+        g_(lane >> 2),
+        c_(lane & 3) {}
 
-  // Scores of the chunk, FP32, to shared memory. A NaN scale makes NaN. Short loops: code that runs once is slow.
+  // Scores of the warp's chunks, FP32, to shared memory. A NaN scale makes NaN. Short loops: code that runs once is
+  // slow.
   __device__ __forceinline__ void run(int groups) const {
-    // V32's ninth chunk: every warp has it for a group or two.
-    constexpr bool kNinth = Format::kScoreChunks > kValueChunks;
-    QueryOperands q[kTiles];
-    load_queries(chunk_, q);
-    if constexpr (Layout::kSteps == 1) {
-      wait_for_step(0);
-      score(q, 0, groups);
-    } else {
+    QueryOperands q[kChunks][kTiles];
+#pragma unroll
+    for (int j = 0; j < kChunks; ++j) load_queries(kChunks * array_ + j, q[j]);
+    if constexpr (kStep == 1 && Layout::kSteps > 1) {
 #pragma unroll 1
       for (int first = 0; first < groups; first += Layout::kStepGroups) {
-        wait_for_step(first / Layout::kStepGroups);
+        wait_for(first);
         score(q, first, min(groups, first + Layout::kStepGroups));
       }
+    } else {
+      wait_for(0);
+      score(q, first_, groups);
     }
-    if (kNinth && chunk_ < groups) {
-      load_queries(Format::kBf16Chunk, q);
+    // V32's ninth chunk: every warp has it for a group or two of its own.
+    const int ninth = first_ + kStep * array_;
+    if (Format::kScoreChunks > kValueChunks && ninth < groups) {
+      load_queries(Format::kBf16Chunk, q[0]);
 #pragma unroll 1
-      for (int k = chunk_; k < groups; k += kShortWarps) {
+      for (int k = ninth; k < groups; k += Layout::kMergeWarps) {
         float scores[kTiles][4];
 #pragma unroll
         for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) scores[n][i] = read<float>(place(k, n, i));
         }
-        add_bf16(k, q, scores);
+        add_bf16(k, q[0], scores);
         store(k, scores);
       }
     }
   }
 
  private:
-  // For the tokens of these groups.
-  __device__ __forceinline__ void wait_for_step(int step) const {
-    barrier_wait(smem_address(shared_ + Layout::kCopied + 8 * step), 0);
+  static constexpr int kStep = Layout::kScoreStep;
+  static constexpr int kChunks = kValueChunks / Layout::kScoreArrays;
+
+  // For the tokens of the step that group k is of.
+  __device__ __forceinline__ void wait_for(int k) const {
+    barrier_wait(smem_address(shared_ + Layout::kCopied + 8 * (k / Layout::kStepGroups)), 0);
   }
 
-  // The warp's own chunk of groups `first` to `end`.
-  __device__ __forceinline__ void score(const QueryOperands (&q)[kTiles], int first, int end) const {
-    if (chunk_ == Format::kBf16Chunk) {
-#pragma unroll 2
-      for (int k = first; k < end; ++k) {
-        float scores[kTiles][4] = {};
-        add_bf16(k, q, scores);
-        store(k, scores);
-      }
+  // The warp's chunks of its groups from `first` to `end`.
+  __device__ __forceinline__ void score(const QueryOperands (&q)[kChunks][kTiles], int first, int end) const {
+    if (has_bf16()) {
+      score_groups<true>(q, first, end);
     } else {
-#pragma unroll 2
-      for (int k = first; k < end; ++k) {
-        float scores[kTiles][4];
-        multiply_e4m3(k, q, scores);
-        store(k, scores);
+      score_groups<false>(q, first, end);
+    }
+  }
+
+  // The last of them is in BF16.
+  __device__ __forceinline__ bool has_bf16() const {
+    return kChunks * array_ + kChunks - 1 == Format::kBf16Chunk;
+  }
+
+  template <bool kBf16>
+  __device__ __forceinline__ void score_groups(const QueryOperands (&q)[kChunks][kTiles], int first, int end) const {
+#pragma unroll(kStep == 1 ? 2 : 1)
+    for (int k = first; k < end; k += kStep) {
+      if (kStep > 1) wait_for(k);
+      float scores[kTiles][4] = {};
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        if (kBf16 && j == kChunks - 1) {
+          add_bf16(k, q[j], scores);
+        } else {
+          add_e4m3(k, kChunks * array_ + j, q[j], scores);
+        }
       }
+      store(k, scores);
     }
   }
 
@@ -83,12 +105,12 @@ class ShortScore {
   }
 
   // NaN from 2^127 on.
-  __device__ __forceinline__ float scale(int k, int r) const {
+  __device__ __forceinline__ float scale(int k, int chunk, int r) const {
     if constexpr (Layout::kScalesInRows) {
-      const auto bits = read<uint32_t>(row(k, r) + Format::kInnerScales + 4 * (chunk_ / 2));
+      const auto bits = read<uint32_t>(row(k, r) + Format::kInnerScales + 4 * (chunk / 2));
       return (bits & 0x7fffffffU) >= 0x7f000000U ? NAN : __uint_as_float(bits);
     } else {
-      const uint32_t byte = shared_[Layout::kScales + chunk_ * Layout::kTileTokens + kGroupTokens * k + r];
+      const uint32_t byte = shared_[Layout::kScales + chunk * Layout::kTileTokens + kGroupTokens * k + r];
       return __uint_as_float(byte == 255 ? 0x7fc00000U : byte << 23);
     }
   }
@@ -106,17 +128,17 @@ class ShortScore {
     }
   }
 
-  __device__ __forceinline__ void multiply_e4m3(int k, const QueryOperands (&q)[kTiles],
-                                                float (&scores)[kTiles][4]) const {
+  __device__ __forceinline__ void add_e4m3(int k, int chunk, const QueryOperands (&q)[kTiles],
+                                           float (&scores)[kTiles][4]) const {
     ScoreOperands a;
-    score_operands_e4m3(row(k, g_) + 64 * chunk_, row(k, g_ + 8) + 64 * chunk_, c_, a);
-    const float scales[2] = {scale(k, g_), scale(k, g_ + 8)};
+    score_operands_e4m3(row(k, g_) + 64 * chunk, row(k, g_ + 8) + 64 * chunk, c_, a);
+    const float scales[2] = {scale(k, chunk, g_), scale(k, chunk, g_ + 8)};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       float sum[2][4] = {};
       multiply<false>(a, q[n], sum);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) scores[n][i] = (sum[0][i] + sum[1][i]) * scales[i / 2];
+      for (int i = 0; i < 4; ++i) scores[n][i] = fmaf(sum[0][i] + sum[1][i], scales[i / 2], scores[n][i]);
     }
   }
 
@@ -134,7 +156,7 @@ class ShortScore {
 
   __device__ __forceinline__ uint8_t* place(int k, int n, int i) const {
     return shared_ + Layout::kScores +
-           4 * ((chunk_ * Layout::kHeads + 8 * n + 2 * c_ + i % 2) * Layout::kScoreStride + kGroupTokens * k + g_ +
+           4 * ((array_ * Layout::kHeads + 8 * n + 2 * c_ + i % 2) * Layout::kScoreStride + kGroupTokens * k + g_ +
                 8 * (i / 2));
   }
 
@@ -147,7 +169,7 @@ class ShortScore {
   }
 
   uint8_t* shared_;
-  const int chunk_, g_, c_;
+  const int array_, first_, g_, c_;
 };
 
 }  // namespace flashmla::cuda

@@ -29,8 +29,8 @@ struct SoftmaxRows {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int token = 64 * j + 16 * (lane >> 3) + token_of_row(2 * (lane & 7) + i);
-        const auto valid = read<uint32_t>(shared + Layout::kValid + 4 * (token % kShortWarps));
-        bits |= (valid >> (token / kShortWarps) & 1) << (2 * j + i);
+        const auto valid = read<uint32_t>(shared + Layout::kValid + 4 * (token % Layout::kMergeWarps));
+        bits |= (valid >> (token / Layout::kMergeWarps) & 1) << (2 * j + i);
       }
     }
     return bits;
@@ -43,18 +43,19 @@ __device__ __forceinline__ HeadSums weigh_head(uint8_t* shared, int h, uint32_t 
   constexpr int kTimes = (kActive + 3) / 4;
   const auto factor = read<float2>(shared + Layout::kFactors + 8 * h);  // high, low
   const uint8_t* scores = shared + Layout::kScores + 4 * (h * Layout::kScoreStride + 2 * lane);
-  constexpr int kChunkStride = 4 * Layout::kHeads * Layout::kScoreStride;
+  constexpr int kArrayStride = 4 * Layout::kHeads * Layout::kScoreStride;
   float raw[kTimes][2], product[kTimes][2];
   float maximum = kNoMaximum;
 #pragma unroll
   for (int j = 0; j < kTimes; ++j) {
-    float2 part[kValueChunks];
+    constexpr int kParts = Layout::kScoreArrays;
+    float2 part[kParts];
 #pragma unroll
-    for (int w = 0; w < kValueChunks; ++w) part[w] = read<float2>(scores + w * kChunkStride + 256 * j);
+    for (int w = 0; w < kParts; ++w) part[w] = read<float2>(scores + w * kArrayStride + 256 * j);
 #pragma unroll
-    for (int step = 1; step < kValueChunks; step *= 2) {
+    for (int step = 1; step < kParts; step *= 2) {
 #pragma unroll
-      for (int w = 0; w < kValueChunks; w += 2 * step) part[w].x += part[w + step].x, part[w].y += part[w + step].y;
+      for (int w = 0; w < kParts; w += 2 * step) part[w].x += part[w + step].x, part[w].y += part[w + step].y;
     }
     raw[j][0] = part[0].x, raw[j][1] = part[0].y;
 #pragma unroll

@@ -68,16 +68,17 @@ __device__ __forceinline__ TokenRange share_of(const DecodeArguments& a, const C
   return range;
 }
 
-// Bulk copies of one warp follow each other slowly: lane l of warp w has token 8l + w.
+// Bulk copies of one warp follow each other slowly: of n warps lane l of warp w has token nl + w.
 template <typename Layout>
 class ShortTokens {
  public:
   using Format = typename Layout::Format;
+  static constexpr int kWarps = Layout::kMergeWarps;
 
   // Asks for lengths and indices at the same time: most calls have as many tokens as they can.
   __device__ __forceinline__ ShortTokens(const DecodeArguments& a, const Place& place, int32_t shard, uint8_t* shared,
                                          int warp, int lane)
-      : shared_(shared), token_(kShortWarps * lane + warp), warp_(warp), lane_(lane) {
+      : shared_(shared), token_(kWarps * lane + warp), warp_(warp), lane_(lane) {
     const Counts most = most_tokens(a);
     counts_ = load_counts(a, place.b);
     guess_ = share_of(a, most, shard);
@@ -117,7 +118,7 @@ class ShortTokens {
     const uint32_t copied = smem_address(shared_ + Layout::kCopied);
     uint8_t* const to = shared_ + Layout::kRows + token_ * Format::kRowStride;
     const bool whole = __all_sync(~0U, aligned_ || !there);
-    constexpr int kStepLanes = Layout::kStepGroups * kGroupTokens / kShortWarps;
+    constexpr int kStepLanes = Layout::kStepGroups * kGroupTokens / kWarps;
     const uint32_t step = copied + 8 * (lane_ / kStepLanes);
     if (lane_ % kStepLanes == 0 && lane_ < kStepLanes * Layout::kSteps) {
       const uint32_t of_step = valid >> lane_ & ((1U << kStepLanes) - 1);
@@ -129,7 +130,7 @@ class ShortTokens {
 #pragma unroll 1
     for (uint32_t missing = ~valid & kLanes; missing != 0; missing &= missing - 1) {
       uint8_t* const zeros = shared_ + Layout::kRows + 16 * lane_ +
-                             (kShortWarps * (__ffs(static_cast<int>(missing)) - 1) + warp_) * Format::kRowStride;
+                             (kWarps * (__ffs(static_cast<int>(missing)) - 1) + warp_) * Format::kRowStride;
       write(zeros, uint4{0, 0, 0, 0});
       if (16 * lane_ < Format::kRowBytes - 512) write(zeros + 512, uint4{0, 0, 0, 0});
     }
@@ -155,7 +156,7 @@ class ShortTokens {
   }
 
  private:
-  static constexpr uint32_t kLanes = (1U << Layout::kTileTokens / kShortWarps) - 1;  // that have a token
+  static constexpr uint32_t kLanes = (1U << Layout::kTileTokens / kWarps) - 1;  // that have a token
 
   // The pool of the lane's token.
   __device__ __forceinline__ void choose_pool(const DecodeArguments& a, const TokenRange& range) {

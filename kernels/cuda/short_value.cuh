@@ -1,4 +1,4 @@
-// The value product of a block with one tile: a warp has a chunk of 64 dimensions.
+// The value product of a block with one tile: a warp has a chunk of 64 dimensions, or half of one.
 #pragma once
 
 #include "kernels/cuda/bf16_weights.cuh"
@@ -6,8 +6,13 @@
 
 namespace flashmla::cuda {
 
+// Instructions of a warp for a group of tokens and 8 heads.
 template <typename Layout>
-using ShortResults = float[4][Layout::kHeads / 8][4];
+constexpr int kValueInstructions = 4 / Layout::kWarpsOfChunk;
+template <typename Layout>
+using ShortResults = float[kValueInstructions<Layout>][Layout::kHeads / 8][4];
+template <typename Layout>
+using ShortOperands = uint32_t[kValueInstructions<Layout>][4];
 
 // Results are sums of weights times values, times 2^-kResultBits so that they are not larger than what comes of them.
 constexpr int kShortResultBits = 21;
@@ -21,8 +26,9 @@ __device__ __forceinline__ float small_power_of_two(int32_t exponent) {
 template <typename Layout>
 struct ValueRows {
   using Format = typename Layout::Format;
+  static constexpr bool kHalves = Layout::kWarpsOfChunk == 2;
   const uint8_t* shared;
-  int chunk, g, c;
+  int chunk, half, g, c;
 
   __device__ __forceinline__ const uint8_t* row(int k, int x, int offset) const {
     return shared + Layout::kRows + (kGroupTokens * k + 4 * x + ((c + 2 * x) & 3)) * Format::kRowStride + offset;
@@ -40,30 +46,46 @@ struct ValueRows {
     return ue8m0(exponents(k), x);
   }
 
-  // Instruction m: dimensions 32 (m / 2) + 4g + 2 (m % 2) and the next, so that results of 8 lanes lie side by side.
-  __device__ __forceinline__ void operands_e4m3(int k, ValueOperands& a) const {
-    const int offset = 64 * chunk;
+  // Instruction m: dimensions 8g + 2m and the next; of a half 4g + 2m.
+  __device__ __forceinline__ void operands_e4m3(int k, ShortOperands<Layout>& a) const {
+    const int offset = kChunkDims * chunk + (kHalves ? 32 * half : 0);
     const uint8_t* const rows[4] = {row(k, 0, offset), row(k, 1, offset), row(k, 2, offset), row(k, 3, offset)};
-    value_operands_halves(rows, g, a);
-  }
-  __device__ __forceinline__ void operands_bf16(int k, ValueOperands& a) const {
-    uint2 w[2][4];
+    if constexpr (kHalves) {
+      uint32_t words[4];
 #pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const uint8_t* from = row(k, x, Format::kBf16Offset + 8 * g);
-      w[0][x] = read<uint2>(from);
-      w[1][x] = read<uint2>(from + 64);
-    }
+      for (int x = 0; x < 4; ++x) words[x] = read<uint32_t>(rows[x] + 4 * g);
 #pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      const uint2(&v)[4] = w[m / 2];
+      for (int m = 0; m < 2; ++m) {
+        const uint32_t order = m == 0 ? kInterleaveLow : kInterleaveHigh;
 #pragma unroll
-      for (int pair = 0; pair < 2; ++pair) {
-        const uint32_t first = m % 2 == 0 ? v[2 * pair].x : v[2 * pair].y;
-        const uint32_t second = m % 2 == 0 ? v[2 * pair + 1].x : v[2 * pair + 1].y;
-        a[m][2 * pair] = __byte_perm(first, second, 0x5410);
-        a[m][2 * pair + 1] = __byte_perm(first, second, 0x7632);
+        for (int i = 0; i < 2; ++i) {
+          const uint32_t four = __byte_perm(words[2 * i], words[2 * i + 1], order);
+          a[m][2 * i] = e4m3x2_to_f16x2(four);
+          a[m][2 * i + 1] = e4m3x2_high_to_f16x2(four);
+        }
       }
+    } else {
+      value_operands_e4m3(rows, g, a);
+    }
+  }
+  __device__ __forceinline__ void operands_bf16(int k, ShortOperands<Layout>& a) const {
+    const int offset = Format::kBf16Offset + (kHalves ? 64 * half : 0);
+    const uint8_t* const rows[4] = {row(k, 0, offset), row(k, 1, offset), row(k, 2, offset), row(k, 3, offset)};
+    if constexpr (kHalves) {
+      uint2 words[4];
+#pragma unroll
+      for (int x = 0; x < 4; ++x) words[x] = read<uint2>(rows[x] + 8 * g);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const uint2 &low = words[2 * i], &high = words[2 * i + 1];
+          a[m][2 * i] = __byte_perm(m == 0 ? low.x : low.y, m == 0 ? high.x : high.y, 0x5410);
+          a[m][2 * i + 1] = __byte_perm(m == 0 ? low.x : low.y, m == 0 ? high.x : high.y, 0x7632);
+        }
+      }
+    } else {
+      value_operands_bf16(rows, g, a);
     }
   }
 };
@@ -126,9 +148,10 @@ __device__ __forceinline__ ChunkScales chunk_scales(const ValueRows<Layout>& row
 // weights.
 template <typename Layout, int kActive, bool kBf16>
 struct ShortValues {
-  static constexpr int kAhead = kActive < 10 ? kActive : 10;
+  static constexpr int kMostAhead = Layout::kWarpsOfChunk == 1 ? 10 : Layout::kScalesInRows ? 5 : 8;
+  static constexpr int kAhead = kActive < kMostAhead ? kActive : kMostAhead;
   ValueRows<Layout> rows;
-  ValueOperands a[kAhead];
+  ShortOperands<Layout> a[kAhead];
   uint2 scale[kActive];
   ChunkScales scales;
 
@@ -140,10 +163,15 @@ struct ShortValues {
   }
 
   // What the results are to be multiplied with.
-  __device__ __forceinline__ float multiply(ShortResults<Layout>& results) {
+  __device__ __forceinline__ float by() const {
+    return small_power_of_two(scales.largest - 127 - kShortResultBits);
+  }
+  // Groups kFirst to kEnd; all of them in that order.
+  template <int kFirst, int kEnd>
+  __device__ __forceinline__ void multiply(ShortResults<Layout>& results) {
 #pragma unroll
-    for (int k = 0; k < kActive; ++k) {
-      const ValueOperands& operands = a[k % kAhead];
+    for (int k = kFirst; k < kEnd; ++k) {
+      const ShortOperands<Layout>& operands = a[k % kAhead];
 #pragma unroll
       for (int n = 0; n < Layout::kHeads / 8; ++n) {
         const int place = rows.place_of_weights(k, n);
@@ -155,12 +183,11 @@ struct ShortValues {
           const auto weights = read<uint2>(rows.shared + Layout::kWeights + place);
           const uint2 b = {multiply_f16x2(weights.x, scale[k].x), multiply_f16x2(weights.y, scale[k].y)};
 #pragma unroll
-          for (int m = 0; m < 4; ++m) mma_f16(results[m][n], operands[m], b.x, b.y);
+          for (int m = 0; m < kValueInstructions<Layout>; ++m) mma_f16(results[m][n], operands[m], b.x, b.y);
         }
       }
       if (k + kAhead < kActive) read_operands(k + kAhead);
     }
-    return small_power_of_two(scales.largest - 127 - kShortResultBits);
   }
 
  private:
@@ -182,7 +209,7 @@ __device__ __forceinline__ float multiply_spread(const ValueRows<Layout>& rows, 
   const float by = exp2_fast(static_cast<float>(bits - (scales.largest - 127)));
 #pragma unroll 1
   for (int k = 0; k < groups; ++k) {
-    ValueOperands a;
+    ShortOperands<Layout> a;
     rows.operands_e4m3(k, a);
     convert_to_bf16(a);
     float scale[4];
@@ -195,7 +222,7 @@ __device__ __forceinline__ float multiply_spread(const ValueRows<Layout>& rows, 
                                 low_f16(weights.y) * scale[2], high_f16(weights.y) * scale[3]};
       const auto b = Bf16Weights::of(product);
 #pragma unroll
-      for (int m = 0; m < 4; ++m) b.add_product(a[m], results[m][n]);
+      for (int m = 0; m < kValueInstructions<Layout>; ++m) b.add_product(a[m], results[m][n]);
     }
   }
   return small_power_of_two(scales.largest - 127 - bits - kShortResultBits);

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "kernels/gate/case_builder.h"
 
 namespace flashmla::gate {
@@ -132,6 +134,16 @@ void add_hostile_numbers(CaseBuilder& builder, flashmla_kv_format format) {
             [](Case& one) { one.spoiler = Spoiler::kMinusInfinity, one.batch = 3, one.s_q = 2; });
 }
 
+// More rows than there are clusters for blocks of 8 heads, and fewer than fill a device.
+void make_rows_of_16_heads(Case& one, flashmla_kv_format format) {
+  one.format = format, one.num_heads = 16, one.sink = Sink::kFinite;
+  if (format == FLASHMLA_KV_V32_656) {
+    one.batch = 4, one.main_topk = 2048, one.scales = Scales::kArbitrary;
+  } else {
+    one.batch = 12, one.main_topk = 128, one.extra_topk = 1024;
+  }
+}
+
 void add_model_shapes(CaseBuilder& builder) {
   builder.add("v4-verify-step", [](Case& one) {
     one.batch = 1, one.s_q = 8, one.main_topk = 128, one.extra_topk = 512, one.selection = Selection::kWindow;
@@ -140,6 +152,10 @@ void add_model_shapes(CaseBuilder& builder) {
   builder.add("v4-prompt", [](Case& one) {
     one.batch = 2, one.s_q = 16, one.main_topk = 128, one.extra_topk = 64, one.selection = Selection::kWindow;
     one.invalid = Invalid::kSome, one.sink = Sink::kFinite;
+  });
+  builder.add("v4-128+1024-h16-b12", [](Case& one) {
+    make_rows_of_16_heads(one, FLASHMLA_KV_V4_584);
+    one.invalid = Invalid::kSome, one.lengths = true;
   });
   builder.add("v4-drafting", [](Case& one) { one.batch = 1, one.s_q = 7, one.main_topk = 192, one.num_heads = 8; });
   builder.add("v32-arbitrary-scales", [](Case& one) {
@@ -207,6 +223,18 @@ void add_large_model_shapes(CaseBuilder& builder) {
     builder.add("v4-128+1024-h16-b" + std::to_string(batch), [&](Case& one) {
       one.batch = batch, one.num_heads = 16, one.main_topk = 128, one.extra_topk = 1024, one.sink = Sink::kFinite;
     });
+  }
+  for (const flashmla_kv_format format : {FLASHMLA_KV_V4_584, FLASHMLA_KV_V32_656}) {
+    const auto add = [&](const char* name, const std::function<void(Case&)>& change) {
+      builder.add(std::string(format_name(format)) + "-h16-" + name, [&](Case& one) {
+        make_rows_of_16_heads(one, format);
+        change(one);
+      });
+    };
+    add("few-rows", [](Case&) {});
+    add("few-rows-scales-spread", [](Case& one) { one.scales = Scales::kSpread; });
+    add("few-rows-scales-hostile", [](Case& one) { one.scales = Scales::kHostile; });
+    add("few-rows-plus-inf", [](Case& one) { one.spoiler = Spoiler::kPlusInfinity; });
   }
   for (const flashmla_kv_format format : {FLASHMLA_KV_V41_528, FLASHMLA_KV_V41_FP4_288}) {
     for (const int32_t batch : {1, 32}) {
