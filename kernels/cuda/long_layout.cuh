@@ -94,10 +94,6 @@ struct LongLayout {
   static constexpr int kSummaries = kResults + kMaxSplits * kSourceBytes;  // [head][source] {maximum, sum} FP32
   static constexpr int kShares = kSummaries + kHeads * kMaxSplits * 8;     // [head][source] FP32
 
-  // The first of piece `piece` of a chunk's 16 there: a thread has two of them side by side, and the lanes' first ones
-  // lie together, and their second ones.
-  static __device__ __forceinline__ int dimension_of_piece(int piece) { return 8 * (piece % 8) + 4 * (piece / 8); }
-
   // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
   static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {
     write(shared + raw_query(h, p), uint4{pairs[0], pairs[1], pairs[2], pairs[3]});

@@ -4,8 +4,8 @@
 //   tokens   a bulk copy each; lengths and indices are asked for together
 //   QK^T     the first tokens while others are on their way
 //   softmax  a warp has all tokens of a head; meanwhile values are read and converted
-//   PV       a warp has a chunk of all tokens, or half of one; the results go to the other blocks of the cluster at
-//   once merge    what the results are multiplied with is known before they have arrived
+//   PV       a warp has a chunk of all tokens, or half of one; results go to the other blocks of the cluster at once
+//   merge    what the results are multiplied with is known before they have arrived
 #pragma once
 
 #include <type_traits>
@@ -26,7 +26,8 @@ struct ShortWork {
   ShortResults<Layout> results = {};
   float by;  // of the results
 
-  // Softmax and value product of kActive groups. All blocks of the cluster run, and have been told the sums, then.
+  // Softmax and value product of kActive groups. Behind it all blocks of the cluster have been told the sums, and take
+  // results.
   template <int kActive>
   __device__ __forceinline__ void attend(int groups) {
     const ValueRows<Layout> rows = {shared, Layout::chunk_of_warp(warp), Layout::half_of_warp(warp), lane >> 2,

@@ -80,11 +80,6 @@ struct ShortLayout {
   static constexpr int kArrived = kSummarized + 8;                       // a barrier
   static constexpr int kBytes = kArrived + 8;
 
-  // The first of piece `piece` of a chunk's 16, where results meet: those side by side are of neighbouring lanes.
-  static __device__ __forceinline__ int dimension_of_piece(int piece) {
-    return kWarpsOfChunk == 1 ? 8 * (piece % 8) + 4 * (piece / 8) : 4 * piece;
-  }
-
   // Stores the pairs of dimensions 8p .. 8p + 7 of head h.
   static __device__ __forceinline__ void write_query(uint8_t* shared, int h, int p, const uint32_t (&pairs)[4]) {
     write(shared + kQuery + h * kQueryStride + 16 * p, uint4{pairs[0], pairs[1], pairs[2], pairs[3]});

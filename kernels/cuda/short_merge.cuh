@@ -12,6 +12,13 @@ __device__ __forceinline__ int first_piece(const DecodeArguments& a, int rank) {
   return static_cast<int>(quotient(Layout::kQuads * rank + a.splits.divisor - 1, a.splits));
 }
 
+// The first dimension of piece `piece` of a chunk's 16. A thread has two of them side by side, and the lanes' first
+// ones lie together, and their second ones; or, with half a chunk, one.
+template <typename Layout>
+__device__ __forceinline__ int dimension_of_piece(int piece) {
+  return Layout::kWarpsOfChunk == 1 ? 8 * (piece % 8) + 4 * (piece / 8) : 4 * piece;
+}
+
 // Of the pieces of one source, in bytes; the first block has the largest part there is.
 template <typename Layout>
 __device__ __forceinline__ int source_stride(const DecodeArguments& a) {
@@ -158,7 +165,7 @@ class Merge {
     const Head head = head_of<Format>(a_, place_, h);
     const int piece = index % kItemsOfChunk / kItems;
     Item item{Destination::of<Format>(a_, place_, head, h), head.real, h,
-              kChunkDims * (index / (kItemsOfChunk * Layout::kHeads)) + Layout::dimension_of_piece(piece) +
+              kChunkDims * (index / (kItemsOfChunk * Layout::kHeads)) + dimension_of_piece<Layout>(piece) +
                   4 / kItems * (index % kItems)};
     item.to.out = const_cast<uint16_t*>(in_register(item.to.out));
     return item;

@@ -166,6 +166,7 @@ struct ShortValues {
   __device__ __forceinline__ float by() const {
     return small_power_of_two(scales.largest - 127 - kShortResultBits);
   }
+
   // Groups kFirst to kEnd; all of them in that order.
   template <int kFirst, int kEnd>
   __device__ __forceinline__ void multiply(ShortResults<Layout>& results) {
