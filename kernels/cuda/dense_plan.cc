@@ -17,10 +17,10 @@ constexpr double kTileReadAlone = 0.6;
 constexpr double kTileRead = 1.64;  // in addition, where all multiprocessors read
 constexpr double kMergePerRow = 0.165;
 constexpr double kPerSplit = 0.057;
-constexpr double kCombine = 1.95;
-constexpr double kPerPart = 0.076;
-constexpr double kPerPartial = 0.0012;  // of one row
-constexpr double kSpread = 1.05;        // the model is to be sure that sharing tokens pays
+constexpr double kDenseCombine = 1.95;
+constexpr double kDensePerPart = 0.076;
+constexpr double kDensePerPartial = 0.0012;  // of one row
+constexpr double kSpread = 1.05;             // the model is to be sure that sharing tokens pays
 
 constexpr int32_t kTileTokens = 64;
 constexpr int32_t kLeastBoxTokens = 16;
@@ -67,8 +67,8 @@ Plan make_dense_plan(const Kernels& kernels, const std::vector<Occupancy>& occup
         const auto tiles_of_block = static_cast<double>(divide_up(tiles, int64_t{splits} * parts));
         double time = waves * (kStart + tile * tiles_of_block + (splits > 1 ? merge + kPerSplit * splits : 0));
         if (parts > 1) {
-          time +=
-              kCombine + kPerPart * parts + kPerPartial * static_cast<double>(int64_t{work.rows} * work.heads * parts);
+          time += kDenseCombine + kDensePerPart * parts +
+                  kDensePerPartial * static_cast<double>(int64_t{work.rows} * work.heads * parts);
         }
         if (spreads) time *= kSpread;
         if (time >= best) continue;

@@ -1,7 +1,10 @@
 #include "kernels/oracle/oracle.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <type_traits>
 
 #include "kernels/oracle/number_formats.h"
 
@@ -17,7 +20,71 @@ T load(const uint8_t* bytes) {
   return value;
 }
 
+std::array<double, 256> values_of_codes(double (*value)(uint8_t)) {
+  std::array<double, 256> values;
+  for (size_t code = 0; code < values.size(); ++code) values[code] = value(static_cast<uint8_t>(code));
+  return values;
+}
+
 using Tokens = std::vector<std::vector<double>>;
+
+// Tokens are taken four at a time, then one by one: sums that do not wait for each other, each in the order of its own.
+template <typename Call>
+void in_groups(size_t tokens, const Call& call) {
+  constexpr size_t kAtOnce = 4;
+  size_t t = 0;
+  for (; t + kAtOnce <= tokens; t += kAtOnce) call(std::integral_constant<size_t, kAtOnce>(), t);
+  for (; t < tokens; ++t) call(std::integral_constant<size_t, 1>(), t);
+}
+
+template <size_t N>
+std::array<const double*, N> pointers(const std::vector<double>* tokens) {
+  std::array<const double*, N> all;
+  for (size_t t = 0; t < N; ++t) all[t] = tokens[t].data();
+  return all;
+}
+
+struct Score {
+  double sum = 0;
+  double mass = 0;  // sum of magnitudes
+};
+
+template <size_t N>
+void score(const std::vector<double>& q, const std::vector<double>* keys, Score* scores) {
+  const auto key = pointers<N>(keys);
+  std::array<Score, N> sums;
+  const double* query = q.data();
+  for (size_t i = 0; i < q.size(); ++i) {
+    for (size_t t = 0; t < N; ++t) {
+      const double product = query[i] * key[t][i];
+      sums[t].sum += product;
+      sums[t].mass += std::fabs(product);
+    }
+  }
+  std::copy(sums.begin(), sums.end(), scores);
+}
+
+template <size_t N>
+void add_values(const double* weights, const std::vector<double>* values, Row& row) {
+  const auto value = pointers<N>(values);
+  double* outs = row.out.data();
+  double* abs_outs = row.abs_out.data();
+  double* small_outs = row.small_out.data();
+  for (size_t i = 0; i < kValueDims; ++i) {
+    double out = outs[i];
+    double abs_out = abs_outs[i];
+    double small_out = small_outs[i];
+    for (size_t t = 0; t < N; ++t) {
+      const double magnitude = std::fabs(value[t][i]);
+      out += weights[t] * value[t][i];
+      abs_out += weights[t] * magnitude;
+      small_out += std::min(weights[t], kSmallWeight) * magnitude;
+    }
+    outs[i] = out;
+    abs_outs[i] = abs_out;
+    small_outs[i] = small_out;
+  }
+}
 
 Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const float* sink) {
   Row row;
@@ -26,34 +93,24 @@ Row attend(const std::vector<double>& q, const Tokens& keys, double scale, const
   row.small_out.assign(kValueDims, 0.0);
   row.lse = std::numeric_limits<double>::infinity();
   if (keys.empty()) return row;
-  std::vector<double> scores;
-  for (const std::vector<double>& key : keys) {
-    double score = 0;
-    double mass = 0;
-    for (size_t i = 0; i < q.size(); ++i) {
-      score += q[i] * key[i];
-      mass += std::fabs(q[i] * key[i]);
-    }
-    scores.push_back(scale * score);
-    if (!std::isfinite(mass)) continue;  // an infinity among the numbers: no weight at all, or no result
-    row.score_mass = std::max(row.score_mass, std::fabs(scale) * mass);
-    row.score_peak = std::max(row.score_peak, std::fabs(scale * score));
-  }
+  std::vector<Score> scores(keys.size());
+  in_groups(keys.size(), [&](auto n, size_t t) { score<n()>(q, &keys[t], &scores[t]); });
   double maximum = -std::numeric_limits<double>::infinity();
-  for (const double score : scores) maximum = std::fmax(maximum, score);
+  for (Score& s : scores) {
+    s.sum *= scale;
+    maximum = std::fmax(maximum, s.sum);
+    if (!std::isfinite(s.mass)) continue;  // an infinity among the numbers: no weight at all, or no result
+    row.score_mass = std::max(row.score_mass, std::fabs(scale) * s.mass);
+    row.score_peak = std::max(row.score_peak, std::fabs(s.sum));
+  }
+  std::vector<double> weights;
+  weights.reserve(keys.size());
   double sum = 0;
-  for (const double score : scores) sum += std::exp(score - maximum);
+  for (const Score& s : scores) sum += weights.emplace_back(std::exp(s.sum - maximum));
   row.lse = maximum + std::log(sum);
   const double denominator = sum + (sink != nullptr ? std::exp(*sink - maximum) : 0.0);
-  for (size_t t = 0; t < keys.size(); ++t) {
-    const double weight = std::exp(scores[t] - maximum) / denominator;
-    const double small = std::min(weight, kSmallWeight);
-    for (size_t i = 0; i < kValueDims; ++i) {
-      row.out[i] += weight * keys[t][i];
-      row.abs_out[i] += weight * std::fabs(keys[t][i]);
-      row.small_out[i] += small * std::fabs(keys[t][i]);
-    }
-  }
+  for (double& weight : weights) weight /= denominator;
+  in_groups(keys.size(), [&](auto n, size_t t) { add_values<n()>(&weights[t], &keys[t], row); });
   return row;
 }
 
@@ -88,19 +145,22 @@ std::vector<double> sparse_token(const flashmla_sparse_kv& kv, int32_t slot) {
   const int64_t page_size = kv.page_size;
   const int64_t offset = slot % page_size;
   const uint8_t* page = static_cast<const uint8_t*>(kv.pool) + slot / page_size * kv.page_stride_bytes;
+  static const auto e4m3 = values_of_codes(e4m3_value);
+  static const auto ue8m0 = values_of_codes(ue8m0_value);
   std::vector<double> values;
+  values.reserve(576);
   switch (kv.format) {
     case FLASHMLA_KV_V4_584: {
       const uint8_t* data = page + offset * 576;
       const uint8_t* scales = page + page_size * 576 + offset * 8;
-      for (int i = 0; i < 448; ++i) values.push_back(e4m3_value(data[i]) * ue8m0_value(scales[i / 64]));
+      for (int i = 0; i < 448; ++i) values.push_back(e4m3[data[i]] * ue8m0[scales[i / 64]]);
       for (int i = 0; i < 64; ++i) values.push_back(bf16_value(load<uint16_t>(data + 448 + 2 * i)));
       break;
     }
     case FLASHMLA_KV_V32_656: {
       const uint8_t* data = page + offset * 656;
       for (int i = 0; i < 512; ++i) {
-        values.push_back(e4m3_value(data[i]) * double{load<float>(data + 512 + 4 * (i / 128))});
+        values.push_back(e4m3[data[i]] * double{load<float>(data + 512 + 4 * (i / 128))});
       }
       for (int i = 0; i < 64; ++i) values.push_back(bf16_value(load<uint16_t>(data + 528 + 2 * i)));
       break;
@@ -108,7 +168,7 @@ std::vector<double> sparse_token(const flashmla_sparse_kv& kv, int32_t slot) {
     case FLASHMLA_KV_V41_528: {
       const uint8_t* data = page + offset * 512;
       const uint8_t* scales = page + page_size * 512 + offset * 16;
-      for (int i = 0; i < 512; ++i) values.push_back(e4m3_value(data[i]) * ue8m0_value(scales[i / 32]));
+      for (int i = 0; i < 512; ++i) values.push_back(e4m3[data[i]] * ue8m0[scales[i / 32]]);
       break;
     }
     case FLASHMLA_KV_V41_FP4_288: {
@@ -116,7 +176,7 @@ std::vector<double> sparse_token(const flashmla_sparse_kv& kv, int32_t slot) {
       const uint8_t* scales = page + page_size * 256 + offset * 32;
       for (int i = 0; i < 512; ++i) {
         const int code = i % 2 == 0 ? data[i / 2] & 15 : data[i / 2] >> 4;
-        values.push_back(e2m1_value(static_cast<uint8_t>(code)) * e4m3_value(scales[i / 16]));
+        values.push_back(e2m1_value(static_cast<uint8_t>(code)) * e4m3[scales[i / 16]]);
       }
       break;
     }

@@ -5,7 +5,6 @@
 namespace sweep::base {
 
 namespace {
-constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 int64_t read_clock(clockid_t id) {
   timespec time{};

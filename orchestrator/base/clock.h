@@ -6,6 +6,9 @@
 
 namespace sweep::base {
 
+inline constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
+inline constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
+
 // CLOCK_MONOTONIC in nanoseconds.
 int64_t monotonic_ns();
 

@@ -6,6 +6,9 @@
 
 namespace sweep::base {
 
+inline constexpr size_t kSha256Digits = 64;
+inline constexpr size_t kGitBlobDigits = 40;  // of git's name for a content, a SHA-1
+
 // Whether there is no other character; true for no text.
 bool is_lower_hex(std::string_view text);
 

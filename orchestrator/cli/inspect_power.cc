@@ -28,7 +28,7 @@ struct PowerOptions {
   std::string window;
 };
 
-std::optional<std::string> text_of(const std::string& path, uint64_t most_bytes, diag::Diagnostics& out) {
+std::optional<std::string> read_input(const std::string& path, uint64_t most_bytes, diag::Diagnostics& out) {
   auto text = base::read_file(path, most_bytes);
   if (text) return std::move(*text);
   out.add(diag::make_at(diag::rule::file_unreadable, {.file = path}, text.error().text()));
@@ -43,9 +43,9 @@ struct Inputs {
 Inputs read_inputs(const PowerOptions& options, diag::Diagnostics& out) {
   constexpr uint64_t kMostWindowBytes = 8u << 20;  // measurement.json holds decode windows too
   Inputs inputs;
-  if (const auto text = text_of(options.capture, telemetry::kMostCaptureBytes, out))
+  if (const auto text = read_input(options.capture, telemetry::kMostCaptureBytes, out))
     inputs.capture = telemetry::parse_capture(options.capture, *text, out);
-  if (auto text = text_of(options.window, kMostWindowBytes, out))
+  if (auto text = read_input(options.window, kMostWindowBytes, out))
     inputs.window = telemetry::parse_window(options.window, std::move(*text), out);
   return inputs;
 }
@@ -64,7 +64,7 @@ std::string gpu_table(const json& gpus) {
   return report::render(table, report::TableStyle::kText);
 }
 
-std::string text_of(const report::Inspection& inspection) {
+std::string power_text(const report::Inspection& inspection) {
   const json& v = inspection.values;
   std::string out = gpu_table(v["gpus"]);
   out += fmt::format("\nwindow {} s, energy {} J, average {} W in total and {} W a GPU, {} J per output token\n",
@@ -87,7 +87,7 @@ ExitCode inspect_power(const Context& context, const PowerOptions& options) {
     inspection.reasons = power.reasons();
     inspection.findings.add_all(power.findings);
   }
-  return conclude(context, inspection, inspection.values.is_null() ? std::string() : text_of(inspection));
+  return conclude(context, inspection, inspection.values.is_null() ? std::string() : power_text(inspection));
 }
 
 }  // namespace

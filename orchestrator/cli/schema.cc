@@ -18,11 +18,6 @@ struct SchemaOptions {
   bool markdown = false;
 };
 
-std::vector<std::string> kind_names() {
-  const auto& names = schema::ChoiceNames<schema::FileKind>::kNames;
-  return {names.begin(), names.end()};
-}
-
 ExitCode print_schema(const Context& context, const SchemaOptions& options) {
   const auto kind = schema::parse_choice<schema::FileKind>(options.kind);
   const bool markdown = options.markdown || context.console.format() == Format::kMarkdown;
@@ -50,8 +45,8 @@ void add_schema(CLI::App& app, Action& action) {
       "what spans files is checked by validate only.");
   command->add_option("kind", options->kind, "The kind of file")
       ->required()
-      ->type_name(fmt::format("{}", fmt::join(kind_names(), "|")))
-      ->check(CLI::IsMember(kind_names()).description(""));
+      ->type_name(fmt::format("{}", fmt::join(schema::choice_names<schema::FileKind>(), "|")))
+      ->check(CLI::IsMember(schema::choice_names<schema::FileKind>()).description(""));
   command->add_flag("--markdown", options->markdown, "The reference page; the same as --format markdown");
   command->callback(
       [options, &action] { action = [options](Context& context) { return print_schema(context, *options); }; });

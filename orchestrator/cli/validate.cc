@@ -20,26 +20,15 @@ struct ValidateOptions {
   std::string kind;
 };
 
-std::vector<std::string> kind_names() {
-  const auto& names = schema::ChoiceNames<schema::FileKind>::kNames;
-  return {names.begin(), names.end()};
-}
-
-std::optional<schema::FileKind> kind_of(const std::string& name) {
-  const std::vector<std::string> names = kind_names();
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<schema::FileKind>(found - names.begin());
-}
-
 ExitCode validate(const Context& context, const ValidateOptions& options) {
   std::filesystem::path root;
   const auto locations = pipeline::find_locations(context.root);
   if (locations) root = locations->root;
   // Named files can be checked alone, without a checkout around them.
   if (!locations && (options.paths.empty() || context.root)) return fail(context, locations.error());
-  schema::Validation validation = schema::validate_paths(
-      root, std::vector<std::filesystem::path>(options.paths.begin(), options.paths.end()), kind_of(options.kind));
+  schema::Validation validation =
+      schema::validate_paths(root, std::vector<std::filesystem::path>(options.paths.begin(), options.paths.end()),
+                             schema::parse_choice<schema::FileKind>(options.kind));
   context.console.report(validation.diagnostics, validation.sources);
   if (context.console.format() != Format::kJson && context.console.format() != Format::kSarif)
     context.console.out(fmt::format("{} file{}, {} matrix entries: {}\n", validation.files,
@@ -66,8 +55,8 @@ void add_validate(CLI::App& app, Action& action) {
       "All problems are reported in one run. Exit codes: 0 no errors (warnings allowed), 1 errors.");
   command->add_option("paths", options->paths, "Files or folders; without any, the whole checkout")->type_name("PATH");
   command->add_option("--kind", options->kind, "What the files are, instead of recognising it from their content")
-      ->type_name(fmt::format("{}", fmt::join(kind_names(), "|")))
-      ->check(CLI::IsMember(kind_names()).description(""));
+      ->type_name(fmt::format("{}", fmt::join(schema::choice_names<schema::FileKind>(), "|")))
+      ->check(CLI::IsMember(schema::choice_names<schema::FileKind>()).description(""));
   command->callback(
       [options, &action] { action = [options](Context& context) { return validate(context, *options); }; });
 }

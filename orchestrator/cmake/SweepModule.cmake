@@ -28,6 +28,16 @@ function(sweep_executable name)
   add_dependencies(product ${name})
 endfunction()
 
+# sweep_compile_quickly(TARGETS...)
+#   For tests and what only they use: compiled once and run once, without optimisation and, under sanitizers, without
+#   checks of undefined behaviour in themselves.
+function(sweep_compile_quickly)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+    set_target_properties(${target} PROPERTIES SWEEP_IS_TEST ON)
+  endforeach()
+endfunction()
+
 # sweep_test(NAME SOURCES files... DEPS targets... [LABELS labels...] [TIMEOUT seconds])
 #   A Catch2 executable; each TEST_CASE becomes a CTest case, a printed "SKIPPED:" line marks a skip.
 function(sweep_test name)
@@ -45,8 +55,7 @@ function(sweep_test name)
   string(REPLACE ";" "," arg_LABELS "${arg_LABELS}")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE sweep_settings sweep_warnings sweep_test_main ${arg_DEPS})
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
-  set_target_properties(${name} PROPERTIES SWEEP_IS_TEST ON)
+  sweep_compile_quickly(${name})
   catch_discover_tests(${name} TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_REGULAR_EXPRESSION "SKIPPED: " LABELS "${arg_LABELS}")
 endfunction()

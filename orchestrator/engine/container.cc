@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> kRuntimes{"docker", "podman", "enroot"};
 constexpr std::chrono::minutes kImport{60};  // an image of some tens of gigabytes
-constexpr std::chrono::seconds kShort{30};
+constexpr std::chrono::seconds kOfOneCommand{30};
 constexpr std::string_view kStopSeconds = "10";
 constexpr std::string_view kNamePrefix = "sweepctl-";
 
@@ -154,7 +154,7 @@ diag::Result<std::string> prepare_container(const Container& container, const st
   remove_container(container);
   const auto digest = [&]() -> std::optional<std::string> {
     if (!container.digest_of_image) return std::nullopt;
-    const auto printed = exec::capture(*container.digest_of_image, {}, {.time = kShort}, stop);
+    const auto printed = exec::capture(*container.digest_of_image, {}, {.time = kOfOneCommand}, stop);
     return printed && printed->status.ok() ? std::optional(digest_in(printed->output)) : std::nullopt;
   };
   if (auto known = digest()) return std::move(*known);
@@ -172,25 +172,26 @@ diag::Result<std::string> prepare_container(const Container& container, const st
 
 std::optional<pid_t> first_process(const Container& container) {
   if (!container.pid_of_first) return std::nullopt;
-  const auto printed = exec::capture(*container.pid_of_first, {}, {.time = kShort}, {});
+  const auto printed = exec::capture(*container.pid_of_first, {}, {.time = kOfOneCommand}, {});
   if (!printed || !printed->status.ok()) return std::nullopt;
   const auto pid = static_cast<pid_t>(std::strtol(printed->output.c_str(), nullptr, 10));
   return pid > 1 ? std::optional(pid) : std::nullopt;
 }
 
 void stop_container(const Container& container) {
-  if (container.stop) (void)exec::capture(*container.stop, {}, {.time = kShort}, {});
+  if (container.stop) (void)exec::capture(*container.stop, {}, {.time = kOfOneCommand}, {});
 }
 
 void remove_container(const Container& container) {
-  for (const exec::CommandSpec& command : container.remove) (void)exec::capture(command, {}, {.time = kShort}, {});
+  for (const exec::CommandSpec& command : container.remove)
+    (void)exec::capture(command, {}, {.time = kOfOneCommand}, {});
 }
 
 void remove_container(const std::string& runtime, const std::string& name) {
   const bool known = std::find(kRuntimes.begin(), kRuntimes.end(), runtime) != kRuntimes.end();
   if (!known || !name.starts_with(kNamePrefix)) return;
   for (const exec::CommandSpec& command : removal_of(runtime, name))
-    (void)exec::capture(command, {}, {.time = kShort}, {});
+    (void)exec::capture(command, {}, {.time = kOfOneCommand}, {});
 }
 
 std::string digest_in(std::string_view text) {

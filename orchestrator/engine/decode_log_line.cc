@@ -18,7 +18,6 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr int64_t kLastUnixNs = int64_t{7'289'654'400} * 1'000'000'000;  // the beginning of 2201
-constexpr double kLongestAcceptance = static_cast<double>(kMostPositions) + 1;
 
 // What the libraries below the engines say when they build a kernel or a graph on demand. DeepGEMM, FlashInfer,
 // TileLang, Triton, torch.compile, CUDA graphs of SGLang and vLLM, PyTorch extensions.

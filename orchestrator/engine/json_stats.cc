@@ -11,6 +11,7 @@
 #include "orchestrator/base/json_fields.h"
 #include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/engine.h"
+#include "orchestrator/engine/spec_counters.h"
 
 namespace sweep::engine {
 
@@ -19,8 +20,6 @@ namespace {
 using base::count_in;
 using base::member;
 using nlohmann::json;
-
-constexpr double kLongestAcceptance = static_cast<double>(kMostPositions) + 1;
 
 void add(std::optional<int64_t>& sum, const std::optional<int64_t>& count) {
   if (count) sum = sum.value_or(0) + *count;

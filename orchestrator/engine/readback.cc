@@ -12,6 +12,7 @@
 #include "orchestrator/diag/rules/file.h"
 #include "orchestrator/engine/json_stats.h"
 #include "orchestrator/http/client.h"
+#include "orchestrator/http/request.h"
 #include "orchestrator/http/secret.h"
 
 namespace sweep::engine {
@@ -21,7 +22,7 @@ namespace {
 namespace rule = diag::rule;
 using nlohmann::json;
 
-constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(20)};
+constexpr http::Timeouts kOfOneReading{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(20)};
 
 std::string fetch(const ServerAddress& server, std::string_view path, uint64_t most, const std::stop_token& stop,
                   Reading& reading, diag::Diagnostics& diagnostics) {
@@ -34,12 +35,12 @@ std::string fetch(const ServerAddress& server, std::string_view path, uint64_t m
   }
   auto reply = http::get({.url = url,
                           .credentials = http::credentials(server.access),
-                          .timeouts = within(kShort, server),
+                          .timeouts = within(kOfOneReading, server),
                           .max_bytes = most,
                           .ca_file = server.access.ca_file},
                          stop);
   reading.is_reachable = reading.is_reachable || reply.has_value();
-  if (reply && reply->head.status == 200)
+  if (reply && reply->head.status == http::status::kOk)
     return http::without_secret(std::move(reply->body), server.access.bearer_token);
   diagnostics.add(
       diag::make(rule::engine_no_counters,

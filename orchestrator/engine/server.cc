@@ -23,12 +23,12 @@ namespace {
 namespace rule = diag::rule;
 using nlohmann::json;
 
-constexpr http::Timeouts kShort{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(10)};
+constexpr http::Timeouts kOfOneQuestion{.connect = std::chrono::seconds(2), .total = std::chrono::seconds(10)};
 
 diag::Result<http::Response> get(const ServerAddress& server, std::string_view path, const std::stop_token& stop) {
   return http::get({.url = server.base_url + std::string(path),
                     .credentials = http::credentials(server.access),
-                    .timeouts = within(kShort, server),
+                    .timeouts = within(kOfOneQuestion, server),
                     .ca_file = server.access.ca_file},
                    stop);
 }
@@ -144,7 +144,7 @@ diag::Result<base::Done> probe(const ServerAddress& server, const Probe& request
                                  .headers = {{"Content-Type", "application/json"}},
                                  .credentials = http::credentials(server.access),
                                  .body = request.body,
-                                 .timeouts = {.connect = kShort.connect, .total = request.limit},
+                                 .timeouts = {.connect = kOfOneQuestion.connect, .total = request.limit},
                                  .ca_file = server.access.ca_file},
                                 stop);
   if (!reply) return diag::fail(reply.error());

@@ -16,6 +16,7 @@ namespace sweep::engine {
 
 // The largest number of draft positions that is taken seriously.
 inline constexpr size_t kMostPositions = 64;
+inline constexpr double kLongestAcceptance = static_cast<double>(kMostPositions) + 1;
 
 // Full names of counters; empty where the engine has none. Sources: vLLM v1/spec_decode/metrics.py and
 // v1/metrics/loggers.py; SGLang's production metrics; ATOM entrypoints/openai/metrics and

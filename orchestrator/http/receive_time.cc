@@ -14,7 +14,6 @@
 namespace sweep::http {
 
 namespace {
-constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
 // A slewed clock runs wrong by 500 ppm at most; between two rounds of reading lie milliseconds.
 constexpr int64_t kMostSlewNs = 1'000'000;
 // More than libcurl reads at once. Nothing is copied.
@@ -64,7 +63,7 @@ std::optional<Arrival> arrival(int socket) {
     if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SO_TIMESTAMPNS) continue;
     timespec stamp{};
     std::memcpy(&stamp, CMSG_DATA(entry), sizeof stamp);
-    return Arrival{.unix_ns = stamp.tv_sec * kNanosecondsPerSecond + stamp.tv_nsec, .bytes = bytes};
+    return Arrival{.unix_ns = stamp.tv_sec * base::kNanosecondsPerSecond + stamp.tv_nsec, .bytes = bytes};
   }
   return std::nullopt;
 }

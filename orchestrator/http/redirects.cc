@@ -14,8 +14,6 @@ namespace sweep::http {
 
 namespace {
 
-constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
-
 bool is_redirect(int status, Method method) {
   if (status == 307 || status == 308) return true;
   return method != Method::kPost && (status == 301 || status == 302 || status == 303);
@@ -55,7 +53,7 @@ diag::Result<Answer> send_following(Method method, const Request& request, Redir
     if (target_origin != *origin) next.credentials.clear();
     next.url = std::move(*target);
     if (request.timeouts.total.count() > 0) {
-      const std::chrono::milliseconds passed((base::monotonic_ns() - begun_ns) / kNanosecondsPerMillisecond);
+      const std::chrono::milliseconds passed((base::monotonic_ns() - begun_ns) / base::kNanosecondsPerMillisecond);
       next.timeouts.total = std::max(std::chrono::milliseconds(1), request.timeouts.total - passed);
     }
   }

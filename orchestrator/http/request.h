@@ -44,6 +44,12 @@ struct Request {
   std::filesystem::path ca_file = {};       // authorities to trust beside the system's
 };
 
+// Those that decide something here.
+namespace status {
+inline constexpr int kOk = 200;
+inline constexpr int kTooManyRequests = 429;
+}  // namespace status
+
 struct ReplyHead {
   int status = 0;                    // 0: none arrived
   std::vector<Header> headers = {};  // names in lower case, in order of arrival

@@ -25,7 +25,6 @@
 namespace sweep::http {
 
 namespace {
-constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 // Our own limits are looked at this often: precise enough for limits of seconds, and cheap with a thousand streams.
 constexpr int64_t kExpiryCheckMs = 20;
 constexpr int kEventsPerWait = 256;
@@ -170,7 +169,7 @@ int Streams::State::on_socket(CURL*, curl_socket_t socket, int what, void* self,
 
 int Streams::State::on_timer(CURLM*, long timeout_ms, void* self) {
   static_cast<State*>(self)->curl_timer_ns_ =
-      timeout_ms < 0 ? -1 : base::monotonic_ns() + timeout_ms * kNanosecondsPerMillisecond;
+      timeout_ms < 0 ? -1 : base::monotonic_ns() + timeout_ms * base::kNanosecondsPerMillisecond;
   return 0;
 }
 
@@ -234,21 +233,21 @@ void Streams::State::drive_timer() {
 
 int64_t Streams::State::wait_ns(int64_t longest_ns) const {
   if (!endings_.empty() || !received_.empty()) return 0;
-  int64_t wait = std::clamp<int64_t>(longest_ns, 0, kExpiryCheckMs * kNanosecondsPerMillisecond);
+  int64_t wait = std::clamp<int64_t>(longest_ns, 0, kExpiryCheckMs * base::kNanosecondsPerMillisecond);
   if (curl_timer_ns_ >= 0) wait = std::min(wait, std::max<int64_t>(0, curl_timer_ns_ - base::monotonic_ns()));
   return wait;
 }
 
 int Streams::State::wait(int64_t longest_ns, std::span<epoll_event> events) const {
   const int64_t wait = wait_ns(longest_ns);
-  if (wait > 0 && wait < kNanosecondsPerMillisecond) {  // epoll_wait() knows milliseconds only
+  if (wait > 0 && wait < base::kNanosecondsPerMillisecond) {  // epoll_wait() knows milliseconds only
     pollfd watched{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
     const timespec time{.tv_sec = 0, .tv_nsec = wait};
     ::ppoll(&watched, 1, &time, nullptr);
     return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   }
   return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                      static_cast<int>(wait / kNanosecondsPerMillisecond));
+                      static_cast<int>(wait / base::kNanosecondsPerMillisecond));
 }
 
 void Streams::State::poll(std::chrono::nanoseconds longest) {
@@ -288,7 +287,7 @@ void Streams::State::expire() {
   }
   const int64_t now_ns = base::monotonic_ns();
   if (now_ns < next_expiry_check_ns_) return;
-  next_expiry_check_ns_ = now_ns + kExpiryCheckMs * kNanosecondsPerMillisecond;
+  next_expiry_check_ns_ = now_ns + kExpiryCheckMs * base::kNanosecondsPerMillisecond;
   for (auto& [id, stream] : streams_)
     if (auto expired = stream.transfer->expired(now_ns)) endings_.push_back({id, std::move(expired)});
 }

@@ -19,7 +19,6 @@ namespace sweep::http {
 namespace {
 
 constexpr size_t kMostHeaders = 1000;
-constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 
 std::string_view method_name(Method method) {
   switch (method) {
@@ -33,7 +32,7 @@ std::string_view method_name(Method method) {
   return "GET";
 }
 
-bool has_control(std::string_view text) {
+bool breaks_a_line(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
 }
 
@@ -140,7 +139,8 @@ void Transfer::configure_authorities() {
 
 bool Transfer::add_headers(const std::vector<Header>& headers) {
   for (const Header& header : headers) {
-    if (!has_control(header.name) && !has_control(header.value) && add_header_line(header.name + ": " + header.value))
+    if (!breaks_a_line(header.name) && !breaks_a_line(header.value) &&
+        add_header_line(header.name + ": " + header.value))
       continue;
     rejected_ = diag::make(diag::rule::http_bad_url,
                            fmt::format("{}: header \"{}\" holds a line break", subject(), trim(header.name)));
@@ -220,7 +220,7 @@ std::string Transfer::subject() const {
 
 std::optional<diag::Diagnostic> Transfer::expired(int64_t now_ns) const {
   const auto passed = [&](std::chrono::milliseconds limit, int64_t since_ns) {
-    return limit.count() > 0 && now_ns - since_ns > limit.count() * kNanosecondsPerMillisecond;
+    return limit.count() > 0 && now_ns - since_ns > limit.count() * base::kNanosecondsPerMillisecond;
   };
   const Timeouts& limits = request_.timeouts;
   if (passed(limits.total, started_ns_))

@@ -10,6 +10,7 @@
 
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/terminal_text.h"
+#include "orchestrator/http/request.h"
 #include "orchestrator/http/url.h"
 
 namespace sweep::hub {
@@ -17,7 +18,6 @@ namespace sweep::hub {
 namespace {
 
 constexpr std::string_view kModels = "/api/models/";
-constexpr int kOk = 200;
 constexpr uint64_t kLargestReply = uint64_t{64} << 20;
 constexpr size_t kMostPages = 10'000;
 constexpr size_t kMostFiles = 1'000'000;
@@ -53,7 +53,7 @@ std::string model_of(const std::string& url, const std::string& asked) {
 // A redirect that was not followed, or another success than 200, is no reply of the API.
 std::optional<diag::Diagnostic> not_ok(const http::Answer& answer) {
   const int status = answer.response.head.status;
-  if (status == kOk) return std::nullopt;
+  if (status == http::status::kOk) return std::nullopt;
   const std::string location(answer.response.head.header("location"));
   const auto target = http::resolve_reference(answer.url, location);
   return diag::make(diag::rule::hub_bad_reply,
@@ -175,7 +175,7 @@ diag::Result<FileHead> ask_head(Connection& connection, const ModelRevision& wan
   if (result.etag.empty()) return bad_reply(url, "the reply has no header ETag");
   // The length of a redirect is that of its text.
   std::string_view length = head.header("x-linked-size");
-  if (length.empty() && head.status == kOk) length = head.header("content-length");
+  if (length.empty() && head.status == http::status::kOk) length = head.header("content-length");
   uint64_t size = 0;
   const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), size);
   if (!length.empty() && error == std::errc() && end == length.data() + length.size()) result.size = size;

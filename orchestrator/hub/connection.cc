@@ -11,6 +11,7 @@
 #include "orchestrator/diag/rules/http.h"
 #include "orchestrator/diag/rules/hub.h"
 #include "orchestrator/diag/terminal_text.h"
+#include "orchestrator/http/request.h"
 #include "orchestrator/http/url.h"
 
 namespace sweep::hub {
@@ -20,7 +21,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kFirstError = 400;
-constexpr int kTooManyRequests = 429;
 
 // As people know it: without the "/" that a URL without a path gets.
 std::string name_of(const std::string& endpoint) {
@@ -193,7 +193,7 @@ diag::Diagnostic Connection::refusal(const Call& call, const http::Answer& answe
 
 diag::Diagnostic Connection::trouble(const http::Answer& answer, int tries) const {
   const http::ReplyHead& reply = answer.response.head;
-  if (reply.status == kTooManyRequests)
+  if (reply.status == http::status::kTooManyRequests)
     return diag::make(
         diag::rule::hub_rate_limited,
         fmt::format("{}: the hub wants fewer requests; tried {} times", http::display_url(answer.url), tries),
@@ -206,12 +206,12 @@ diag::Diagnostic Connection::trouble(const http::Answer& answer, int tries) cons
 
 diag::Diagnostic Connection::asks_too_much(const http::Answer& answer, std::chrono::seconds wait) const {
   const http::ReplyHead& reply = answer.response.head;
-  constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
-  return diag::make(reply.status == kTooManyRequests ? diag::rule::hub_rate_limited : diag::rule::hub_unavailable,
-                    fmt::format("{}: the hub answered {} and asks to wait {} s", http::display_url(answer.url),
-                                reply.status, wait.count()),
-                    fmt::format("come back after {}",
-                                base::utc_text(options_.waiting.unix_ns() + wait.count() * kNanosecondsPerSecond)));
+  return diag::make(
+      reply.status == http::status::kTooManyRequests ? diag::rule::hub_rate_limited : diag::rule::hub_unavailable,
+      fmt::format("{}: the hub answered {} and asks to wait {} s", http::display_url(answer.url), reply.status,
+                  wait.count()),
+      fmt::format("come back after {}",
+                  base::utc_text(options_.waiting.unix_ns() + wait.count() * base::kNanosecondsPerSecond)));
 }
 
 }  // namespace sweep::hub

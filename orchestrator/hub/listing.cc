@@ -22,8 +22,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLargestFile = uint64_t{1} << 50;  // a petabyte: beyond it, it is a mistake
-constexpr size_t kSha256Digits = 64;
-constexpr size_t kGitBlobDigits = 40;
 
 class EntryReader {
  public:
@@ -75,9 +73,9 @@ bool EntryReader::read_digest(const json& entry, ListedFile& file, const std::st
     auto digest = text(*lfs, "oid", where + ", lfs,");
     const auto content_size = size(*lfs, where + ", lfs,");
     if (!digest || !content_size) return false;
-    if (!base::is_lower_hex(*digest, kSha256Digits)) {
+    if (!base::is_lower_hex(*digest, base::kSha256Digits)) {
       report(fmt::format("{} has \"{}\" for a SHA-256, expected {} lower-case hex digits", where,
-                         diag::printable(digest->substr(0, 100)), kSha256Digits));
+                         diag::printable(digest->substr(0, 100)), base::kSha256Digits));
       return false;
     }
     if (*content_size != file.size) {
@@ -95,9 +93,9 @@ bool EntryReader::read_digest(const json& entry, ListedFile& file, const std::st
   }
   auto blob = text(entry, "oid", where);
   if (!blob) return false;
-  if (!base::is_lower_hex(*blob, kGitBlobDigits)) {
+  if (!base::is_lower_hex(*blob, base::kGitBlobDigits)) {
     report(fmt::format("{} has \"{}\" for a git blob id, expected {} lower-case hex digits", where,
-                       diag::printable(blob->substr(0, 100)), kGitBlobDigits));
+                       diag::printable(blob->substr(0, 100)), base::kGitBlobDigits));
     return false;
   }
   file.git_blob = std::move(blob);

@@ -11,14 +11,13 @@
 #include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/http.h"
 #include "orchestrator/http/date.h"
+#include "orchestrator/http/request.h"
 
 namespace sweep::hub {
 
 namespace {
 
-constexpr int kTooManyRequests = 429;
 constexpr int kUnavailable = 503;
-constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
 constexpr int64_t kLongestSeconds = int64_t{366} * 24 * 3600;  // keeps sums within range
 
 // A whole number of digits; larger ones are cut to kLongestSeconds.
@@ -31,7 +30,7 @@ std::optional<int64_t> parse_seconds(std::string_view text) {
   return std::min(seconds, kLongestSeconds);
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_spaces(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
   return text;
@@ -40,7 +39,7 @@ std::string_view trimmed(std::string_view text) {
 // The parameter `name` of `"api";r=0;t=55`.
 std::optional<int64_t> parameter(std::string_view item, std::string_view name) {
   while (!item.empty()) {
-    const std::string_view part = trimmed(item.substr(0, item.find(';')));
+    const std::string_view part = without_spaces(item.substr(0, item.find(';')));
     item.remove_prefix(
         std::min(item.size(), item.find(';') == std::string_view::npos ? item.size() : item.find(';') + 1));
     if (part.starts_with(name) && part.substr(name.size()).starts_with('='))
@@ -76,7 +75,7 @@ Waiting real_waiting() {
 }
 
 bool passes(int status) {
-  constexpr std::array<int, 6> kPassing{408, kTooManyRequests, 500, 502, kUnavailable, 504};
+  constexpr std::array<int, 6> kPassing{408, http::status::kTooManyRequests, 500, 502, kUnavailable, 504};
   return std::find(kPassing.begin(), kPassing.end(), status) != kPassing.end();
 }
 
@@ -88,13 +87,14 @@ bool passes(const diag::Diagnostic& failure) {
 }
 
 std::optional<std::chrono::seconds> asked_wait(const http::ReplyHead& reply, int64_t unix_ns) {
-  if (reply.status != kTooManyRequests && reply.status != kUnavailable) return std::nullopt;
+  if (reply.status != http::status::kTooManyRequests && reply.status != kUnavailable) return std::nullopt;
   const std::string_view text = reply.header("retry-after");
   if (const auto seconds = parse_seconds(text)) return std::chrono::seconds(*seconds);
   if (!text.empty())
     if (const auto date = http::parse_date(std::string(text)))
-      return std::chrono::seconds(std::clamp<int64_t>(*date - unix_ns / kNanosecondsPerSecond, 0, kLongestSeconds));
-  if (reply.status == kTooManyRequests)
+      return std::chrono::seconds(
+          std::clamp<int64_t>(*date - unix_ns / base::kNanosecondsPerSecond, 0, kLongestSeconds));
+  if (reply.status == http::status::kTooManyRequests)
     if (const auto seconds = limit_reset(reply.header("ratelimit"))) return std::chrono::seconds(*seconds);
   return std::nullopt;
 }

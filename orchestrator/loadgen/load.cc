@@ -14,7 +14,6 @@ namespace sweep::loadgen {
 
 namespace {
 constexpr std::chrono::milliseconds kProgressInterval{100};
-constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 constexpr size_t kMostPreparedBytes = size_t{256} << 20;
 }  // namespace
 
@@ -133,7 +132,7 @@ void Load::note_joined_events() {
 void Load::report_progress(bool now) {
   if (!*progress_) return;
   const int64_t now_ns = base::monotonic_ns();
-  if (!now && now_ns - last_progress_ns_ < kProgressInterval.count() * kNanosecondsPerMillisecond) return;
+  if (!now && now_ns - last_progress_ns_ < kProgressInterval.count() * base::kNanosecondsPerMillisecond) return;
   last_progress_ns_ = now_ns;
   (*progress_)(state_);
 }

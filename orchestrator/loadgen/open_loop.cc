@@ -17,9 +17,7 @@ namespace sweep::loadgen {
 
 namespace {
 
-constexpr double kNanosecondsPerSecond = 1e9;
 constexpr double kMostPerSecond = 1e6;
-constexpr int64_t kNanosecondsPerMillisecond = 1'000'000;
 
 // Uniform in (0, 1].
 double uniform(base::SplitMix64& random) {
@@ -66,7 +64,7 @@ void note_late_sending(Measurement& measured) {
   measured.problems.add(
       diag::make(diag::rule::load_late_sending,
                  fmt::format("{} requests were sent more than {} ms after they were due, the latest by {} ms", late,
-                             kLateNs / kNanosecondsPerMillisecond, most_ns / kNanosecondsPerMillisecond),
+                             kLateNs / base::kNanosecondsPerMillisecond, most_ns / base::kNanosecondsPerMillisecond),
                  "measure from a machine with a free core, or at a lower rate"));
 }
 
@@ -86,7 +84,7 @@ std::vector<int64_t> arrival_times(const Arrivals& arrivals, uint64_t seed, int6
       seconds = static_cast<double>(i) / arrivals.per_second;
     else
       seconds -= std::log(uniform(random)) / arrivals.per_second;
-    times.push_back(std::llround(seconds * kNanosecondsPerSecond));
+    times.push_back(std::llround(seconds * base::kNanosecondsPerSecond));
   }
   return times;
 }

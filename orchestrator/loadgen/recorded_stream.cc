@@ -11,6 +11,7 @@
 #include "orchestrator/base/json_fields.h"
 #include "orchestrator/base/json_nesting.h"
 #include "orchestrator/diag/rules/load.h"
+#include "orchestrator/http/request.h"
 #include "orchestrator/loadgen/request_record.h"
 
 namespace sweep::loadgen {
@@ -22,7 +23,6 @@ using nlohmann::json;
 
 constexpr double kNsPerMs = 1e6;
 constexpr double kLongestMs = 1e9;  // eleven days
-constexpr int kOk = 200;
 
 std::optional<int> hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -68,7 +68,7 @@ class Replay {
   uint32_t line_ = 0;
   RecordedStream result_;
   std::optional<RequestRecord> record_;
-  int status_ = kOk;
+  int status_ = http::status::kOk;
   int64_t now_ns_ = 0;
   bool ended_ = false;
 };

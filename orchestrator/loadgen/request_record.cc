@@ -8,6 +8,7 @@
 
 #include "orchestrator/diag/rules/http.h"
 #include "orchestrator/diag/rules/load.h"
+#include "orchestrator/http/request.h"
 #include "orchestrator/http/secret.h"
 #include "orchestrator/loadgen/completion_event.h"
 
@@ -15,7 +16,6 @@ namespace sweep::loadgen {
 
 namespace {
 
-constexpr int kOk = 200;
 constexpr size_t kMostRefusalBytes = 64 * 1024;
 constexpr size_t kShownRefusalBytes = 200;
 
@@ -61,7 +61,8 @@ void RequestRecord::sent(int64_t monotonic_ns, int64_t unix_ns) {
 
 void RequestRecord::begin(const http::ReplyHead& head) {
   const std::string_view type = head.header("content-type");
-  is_stream_ = head.status == kOk && !type.starts_with("application/json") && !type.starts_with("text/html");
+  is_stream_ =
+      head.status == http::status::kOk && !type.starts_with("application/json") && !type.starts_with("text/html");
 }
 
 void RequestRecord::receive(std::string_view bytes, int64_t received_ns) {
@@ -98,7 +99,7 @@ void RequestRecord::judge(const http::StreamEnd& end) {
 void RequestRecord::judge_refusal(const http::StreamEnd& end) {
   refusal_ = http::without_secret(std::move(refusal_), secret_);
   const std::string message = error_message(refusal_);
-  if (end.head.status != kOk)
+  if (end.head.status != http::status::kOk)
     add(diag::make(diag::rule::load_http_status,
                    fmt::format("HTTP status {}: {}", end.head.status, message.empty() ? excerpt(refusal_) : message)));
   else if (!message.empty())

@@ -10,7 +10,7 @@ namespace sweep::plan {
 namespace {
 
 constexpr size_t kColumns = 10;
-using Row = std::array<std::string, kColumns>;
+using Cells = std::array<std::string, kColumns>;
 
 std::string acceptance_text(const Job& job) {
   if (job.spec_decoding == "none") return "-";
@@ -19,7 +19,7 @@ std::string acceptance_text(const Job& job) {
   return text;
 }
 
-Row row_of(const Job& job) {
+Cells row_of(const Job& job) {
   std::string notes;
   if (job.status == Status::kInProgress) notes = "in progress, not dispatched";
   if (job.research_only) notes += notes.empty() ? "research-only" : ", research-only";
@@ -38,14 +38,14 @@ Row row_of(const Job& job) {
 }  // namespace
 
 std::string plan_table(const std::vector<Job>& jobs) {
-  std::vector<Row> rows{
+  std::vector<Cells> rows{
       {"job", "entry", "runner", "gpus", "isl/osl", "conc", "drafts", "acceptance", "requests", "notes"}};
   for (const Job& job : jobs) rows.push_back(row_of(job));
   std::array<size_t, kColumns> widths{};
-  for (const Row& row : rows)
+  for (const Cells& row : rows)
     for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string table;
-  for (const Row& row : rows) {
+  for (const Cells& row : rows) {
     std::string line;
     for (size_t i = 0; i < kColumns; ++i) line += fmt::format("{:<{}}", row[i], i + 1 == kColumns ? 0 : widths[i] + 2);
     line.erase(line.find_last_not_of(' ') + 1);

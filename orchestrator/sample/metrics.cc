@@ -4,18 +4,17 @@
 #include <utility>
 
 #include "orchestrator/base/check.h"
+#include "orchestrator/base/clock.h"
 
 namespace sweep::sample {
 
 namespace {
 
-constexpr double kNanosecondsPerMillisecond = 1e6;
-constexpr double kNanosecondsPerSecond = 1e9;
 // No verification step commits more; a larger count is a server's mistake and must not become an allocation.
 constexpr int64_t kMostTokensPerChunk = 1 << 20;
 
 double to_ms(int64_t ns) {
-  return static_cast<double>(ns) / kNanosecondsPerMillisecond;
+  return static_cast<double>(ns) / base::kNanosecondsPerMillisecond;
 }
 
 // The end of a request as far as the window is concerned.
@@ -98,7 +97,7 @@ std::vector<double> inter_chunk_ms(const Sample& sample) {
 }
 
 double Window::seconds() const {
-  return static_cast<double>(end_ns - start_ns) / kNanosecondsPerSecond;
+  return static_cast<double>(end_ns - start_ns) / base::kNanosecondsPerSecond;
 }
 
 std::optional<Window> measured_window(std::span<const Sample> samples) {

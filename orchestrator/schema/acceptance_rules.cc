@@ -46,10 +46,6 @@ bool is_evaluation(const Recipe& recipe) {
          std::find(kEvaluations.begin(), kEvaluations.end(), recipe.benchmark->type.value) != kEvaluations.end();
 }
 
-bool forces_length(const std::optional<Acceptance>& acceptance) {
-  return acceptance && acceptance->source && *acceptance->source != AcceptanceSource::kMeasured;
-}
-
 // A comment that states this very number as tokens committed: "... a mean of 5.7 committed tokens ...".
 std::optional<yaml::Range> comment_stating(const yaml::Document& document, std::string_view number) {
   const std::string& text = document.text();
@@ -76,6 +72,10 @@ std::optional<yaml::Range> comment_stating(const yaml::Document& document, std::
 }
 
 }  // namespace
+
+bool forces_length(const std::optional<Acceptance>& acceptance) {
+  return acceptance && acceptance->source && *acceptance->source != AcceptanceSource::kMeasured;
+}
 
 void AcceptanceRules::add(const MatrixEntry& entry, diag::Diagnostic diagnostic) {
   if (entry.outside_root) diagnostic.severity = diag::Severity::kWarning;

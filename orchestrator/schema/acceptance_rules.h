@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "orchestrator/diag/diagnostic.h"
@@ -13,6 +14,9 @@
 #include "orchestrator/schema/settings.h"
 
 namespace sweep::schema {
+
+// Whether an entry asks for a length that the engine does not reach by itself.
+bool forces_length(const std::optional<Acceptance>& acceptance);
 
 class AcceptanceRules {
  public:

@@ -8,6 +8,7 @@
 
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/acceptance_control.h"
+#include "orchestrator/schema/acceptance_rules.h"
 #include "orchestrator/schema/facts.h"
 #include "orchestrator/schema/rules.h"
 #include "orchestrator/schema/settings.h"
@@ -27,10 +28,6 @@ constexpr int64_t kFractionalDspark = 20260804;  // sgl-project/sglang pull 3346
 
 bool is_dspark(const Point& point) {
   return point.spec_decoding && *point.spec_decoding == SpecDecoding::kDspark;
-}
-
-bool forces_length(const std::optional<Acceptance>& acceptance) {
-  return acceptance && acceptance->source && *acceptance->source != AcceptanceSource::kMeasured;
 }
 
 // vLLM takes multiples of the block size, TensorRT-LLM the block size only; SGLang takes any number with static

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sweep::schema {
 
@@ -49,6 +51,12 @@ std::optional<E> parse_choice(std::string_view text) {
   for (size_t i = 0; i < ChoiceNames<E>::kNames.size(); ++i)
     if (ChoiceNames<E>::kNames[i] == text) return static_cast<E>(i);
   return std::nullopt;
+}
+
+// All names of a set of choices, in its order.
+template <class E>
+std::vector<std::string> choice_names() {
+  return {ChoiceNames<E>::kNames.begin(), ChoiceNames<E>::kNames.end()};
 }
 
 }  // namespace sweep::schema

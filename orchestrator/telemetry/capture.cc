@@ -77,7 +77,6 @@ constexpr auto kColumns = std::to_array<ColumnName>({
 });
 
 constexpr size_t kMostProblems = 100;
-constexpr size_t kMostGpus = 1024;
 constexpr size_t kShownCell = 40;
 constexpr double kBytesPerMib = 1024.0 * 1024.0;
 

@@ -56,6 +56,7 @@ struct Capture {
 // returned. "[N/A]" and its relatives are absent values. A last line that was cut off is left out with a warning.
 std::optional<Capture> parse_capture(const std::string& name, std::string_view text, diag::Diagnostics& out);
 
+inline constexpr size_t kMostGpus = 1024;
 inline constexpr uint64_t kMostCaptureBytes = uint64_t{1} << 30;  // an hour of 8 GPUs at 20 Hz has 75 MB
 
 }  // namespace sweep::telemetry

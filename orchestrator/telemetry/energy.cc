@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <vector>
 
+#include "orchestrator/base/clock.h"
 #include "orchestrator/stats/distribution.h"
 
 namespace sweep::telemetry {
 
 namespace {
 
-constexpr double kNsPerSecond = 1e9;
-
 double seconds_between(int64_t from_ns, int64_t to_ns) {
-  return static_cast<double>(to_ns - from_ns) / kNsPerSecond;
+  return static_cast<double>(to_ns - from_ns) / base::kNanosecondsPerSecond;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/power.h"
 #include "orchestrator/stats/distribution.h"
 #include "orchestrator/telemetry/energy.h"
@@ -18,7 +19,6 @@ namespace {
 namespace rule = diag::rule;
 using nlohmann::json;
 
-constexpr double kNsPerSecond = 1e9;
 constexpr double kMostPowerW = 3000;  // twice the largest limit of a GPU on sale
 constexpr double kMostSmClockMhz = 5000;
 constexpr double kMostAbsentShare = 0.01;
@@ -37,7 +37,7 @@ double correlation(const std::vector<Point>& points) {
   const auto count = static_cast<double>(points.size());
   std::vector<double> times, values;
   for (const Point& p : points) {
-    times.push_back(static_cast<double>(p.ns - points.front().ns) / kNsPerSecond);
+    times.push_back(static_cast<double>(p.ns - points.front().ns) / base::kNanosecondsPerSecond);
     values.push_back(p.value);
   }
   const double mean_time = stats::stable_sum(times) / count;
@@ -81,7 +81,9 @@ class GpuCheck {
 
  private:
   bool is_inside(const Sample& s) const { return s.ns >= window_.begin_ns && s.ns <= window_.end_ns; }
-  double since_begin(int64_t ns) const { return static_cast<double>(ns - window_.begin_ns) / kNsPerSecond; }
+  double since_begin(int64_t ns) const {
+    return static_cast<double>(ns - window_.begin_ns) / base::kNanosecondsPerSecond;
+  }
 
   void report(diag::RuleId rule, uint32_t line, std::string message, std::string help = {}) {
     out_.add(diag::make_at(rule, {.file = capture_.file, .line = line, .column = line == 0 ? 0u : 1u},
@@ -94,9 +96,10 @@ class GpuCheck {
       const Sample& s = gpu_.samples[i];
       if (s.ns > former.ns) continue;
       report(rule::power_time_order, s.line,
-             s.ns == former.ns ? fmt::format("the same time as in line {}", former.line)
-                               : fmt::format("{:.3f} s before the sample of line {}",
-                                             static_cast<double>(former.ns - s.ns) / kNsPerSecond, former.line),
+             s.ns == former.ns
+                 ? fmt::format("the same time as in line {}", former.line)
+                 : fmt::format("{:.3f} s before the sample of line {}",
+                               static_cast<double>(former.ns - s.ns) / base::kNanosecondsPerSecond, former.line),
              "record on a clock that is not set meanwhile, one sample of a GPU at a time");
       return false;
     }
@@ -168,7 +171,7 @@ class GpuCheck {
     if (early)
       report(rule::power_not_covered, 0,
              fmt::format("the last power value is {:.3f} s before the window ends",
-                         static_cast<double>(window_.end_ns - points_.back().ns) / kNsPerSecond),
+                         static_cast<double>(window_.end_ns - points_.back().ns) / base::kNanosecondsPerSecond),
              "sample until at least 2 s after the last reply");
     return !late && !early;
   }
@@ -183,7 +186,7 @@ class GpuCheck {
       longest = gap;
       begins_at = points_[i - 1].ns;
     }
-    power_.longest_gap_s = static_cast<double>(longest) / kNsPerSecond;
+    power_.longest_gap_s = static_cast<double>(longest) / base::kNanosecondsPerSecond;
     if (power_.longest_gap_s > requirements.longest_gap_s)
       report(rule::power_gap, 0,
              fmt::format("no power value for {:.3f} s, {:.3f} s into the window; at most {:g} s are accepted",

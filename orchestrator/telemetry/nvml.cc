@@ -8,6 +8,7 @@
 
 #include "orchestrator/base/clock.h"
 #include "orchestrator/diag/rules/power.h"
+#include "orchestrator/telemetry/capture.h"
 
 namespace sweep::telemetry {
 
@@ -55,7 +56,6 @@ constexpr int kTypeUnsignedLongLong = 3;
 
 constexpr double kMilliwattsPerWatt = 1000;
 constexpr double kMillijoulesPerJoule = 1000;
-constexpr unsigned kMostGpus = 1024;
 constexpr unsigned kMostProcesses = 4096;
 
 }  // namespace

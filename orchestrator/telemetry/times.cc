@@ -3,12 +3,13 @@
 #include <charconv>
 #include <chrono>
 
+#include "orchestrator/base/clock.h"
+
 namespace sweep::telemetry {
 
 namespace {
 
-constexpr int64_t kNsPerSecond = 1'000'000'000;
-constexpr int64_t kMostSeconds = INT64_MAX / kNsPerSecond - 1;
+constexpr int64_t kMostSeconds = INT64_MAX / base::kNanosecondsPerSecond - 1;
 constexpr size_t kFractionDigits = 9;
 
 // Takes text apart from the front.
@@ -105,11 +106,12 @@ std::optional<TimePoint> parse_date_time(std::string_view text) {
   if (!seconds) return std::nullopt;
   const auto fraction = reader.fraction();
   if (!fraction) return std::nullopt;
-  TimePoint point{.clock = Clock::kLocal, .ns = (*day * kSecondsPerDay + *seconds) * kNsPerSecond + *fraction};
+  TimePoint point{.clock = Clock::kLocal,
+                  .ns = (*day * kSecondsPerDay + *seconds) * base::kNanosecondsPerSecond + *fraction};
   if (reader.done()) return point;
   const auto offset = zone(reader);
   if (!offset || !reader.done()) return std::nullopt;
-  return TimePoint{.clock = Clock::kUnix, .ns = point.ns - *offset * kNsPerSecond};
+  return TimePoint{.clock = Clock::kUnix, .ns = point.ns - *offset * base::kNanosecondsPerSecond};
 }
 
 std::optional<int64_t> parse_seconds(std::string_view text) {
@@ -119,7 +121,7 @@ std::optional<int64_t> parse_seconds(std::string_view text) {
   Reader reader(text.substr(static_cast<size_t>(end - text.data())));
   const auto fraction = reader.fraction();
   if (!fraction || !reader.done()) return std::nullopt;
-  return seconds * kNsPerSecond + *fraction;
+  return seconds * base::kNanosecondsPerSecond + *fraction;
 }
 
 }  // namespace sweep::telemetry

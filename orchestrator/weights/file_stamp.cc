@@ -8,12 +8,13 @@
 #include <array>
 #include <string_view>
 
+#include "orchestrator/base/clock.h"
+
 namespace sweep::weights {
 
 namespace {
 
-constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
-constexpr int64_t kCoarsestTick = 2 * kNanosecondsPerSecond;
+constexpr int64_t kCoarsestTick = 2 * base::kNanosecondsPerSecond;
 
 // statfs(2), f_type.
 struct FileSystem {
@@ -36,7 +37,7 @@ constexpr auto kFileSystems = std::to_array<FileSystem>({{0xef53, "ext4", true},
                                                          {0x47504653, "gpfs", false}});
 
 int64_t nanoseconds(const timespec& time) {
-  return static_cast<int64_t>(time.tv_sec) * kNanosecondsPerSecond + time.tv_nsec;
+  return static_cast<int64_t>(time.tv_sec) * base::kNanosecondsPerSecond + time.tv_nsec;
 }
 
 }  // namespace

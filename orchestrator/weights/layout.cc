@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kModelPrefix = "models--";
 constexpr uint64_t kLargestRef = 256;
-constexpr size_t kMostNamed = 5;
 
 bool is_real_folder(const fs::path& path) {
   std::error_code ignored;

@@ -12,6 +12,8 @@
 
 namespace sweep::weights {
 
+inline constexpr size_t kMostNamed = 5;  // paths in one message
+
 enum class Layout : uint8_t {
   kPlain,     // the files and nothing else
   kHubCache,  // models--ORG--NAME/{blobs,refs,snapshots}: a snapshot's links lead into blobs/

@@ -40,9 +40,6 @@ struct ProofRow {
 constexpr auto kProofs =
     std::to_array<ProofRow>({{Proof::kNone, "none"}, {Proof::kHashed, "hashed"}, {Proof::kCached, "cached"}});
 
-constexpr size_t kSha256Digits = 64;
-constexpr size_t kGitBlobDigits = 40;
-
 template <class T>
 json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
@@ -116,11 +113,11 @@ std::optional<FileReport> file_from_json(const json& item) {
   const auto parsed = parse_file_status(status->get_ref<const std::string&>());
   if (!parsed) return std::nullopt;
   FileReport file{.path = path->get<std::string>(), .size = {}, .sha256 = {}, .status = *parsed};
-  if (!read(item, "size", file.size) || !read_digest(item, "sha256", kSha256Digits, file.sha256) ||
-      !read_digest(item, "git_blob", kGitBlobDigits, file.git_blob) || !read_proof(item, file) ||
+  if (!read(item, "size", file.size) || !read_digest(item, "sha256", base::kSha256Digits, file.sha256) ||
+      !read_digest(item, "git_blob", base::kGitBlobDigits, file.git_blob) || !read_proof(item, file) ||
       !read_stamp(item, file.size, file.stamp) || !read(item, "expected_size", file.expected_size) ||
-      !read_digest(item, "expected_sha256", kSha256Digits, file.expected_sha256) ||
-      !read_digest(item, "expected_git_blob", kGitBlobDigits, file.expected_git_blob))
+      !read_digest(item, "expected_sha256", base::kSha256Digits, file.expected_sha256) ||
+      !read_digest(item, "expected_git_blob", base::kGitBlobDigits, file.expected_git_blob))
     return std::nullopt;
   return file;
 }
@@ -244,7 +241,7 @@ diag::Result<Report> report_from_json(const json& root) {
   std::optional<std::string> pin;
   std::optional<uint64_t> cached;
   if (!read(root, "host", host) || !read(root, "layout", layout) ||
-      !read_digest(root, "pin_sha256", kSha256Digits, pin) || !read(root, "bytes_cached", cached))
+      !read_digest(root, "pin_sha256", base::kSha256Digits, pin) || !read(root, "bytes_cached", cached))
     return malformed("a field is of another type");
   report.host = host.value_or("");
   report.layout = layout.value_or(report.layout);

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostNamed = 3;
+constexpr size_t kMostProblems = 3;
 constexpr double kLargestExactDouble = 0x1p53;
 
 // Takes the map and the total out of an index as it is parsed; see HeaderReader.
@@ -112,8 +112,9 @@ class IndexCheck {
 
   void malformed(const std::string& message) { add(diag::rule::weights_index_malformed, message); }
   void few(diag::RuleId rule, const std::vector<std::string>& messages) {
-    for (size_t i = 0; i < std::min(messages.size(), kMostNamed); ++i) add(rule, messages[i]);
-    if (messages.size() > kMostNamed) add(rule, fmt::format("{} more such problems", messages.size() - kMostNamed));
+    for (size_t i = 0; i < std::min(messages.size(), kMostProblems); ++i) add(rule, messages[i]);
+    if (messages.size() > kMostProblems)
+      add(rule, fmt::format("{} more such problems", messages.size() - kMostProblems));
   }
   void sort_map(ShardIndex& index);
   void drop_unsafe_files(ShardIndex& index);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "orchestrator/base/hex.h"
 #include "orchestrator/digest/sha256.h"
 
 namespace sweep::weights {
@@ -18,7 +19,6 @@ using nlohmann::json;
 // Part of every key: to be raised when what is cached, or what is checked before it is, changes.
 constexpr int kVersion = 1;
 constexpr uint64_t kLargestCache = uint64_t{64} << 20;
-constexpr size_t kSha256Digits = 64;
 constexpr size_t kNameDigits = 32;
 
 // Nobody else can have put something there.
@@ -65,8 +65,8 @@ VerificationCache::VerificationCache(const std::filesystem::path& folder, const 
 void VerificationCache::load() {
   if (!is_private(file_.parent_path()) || !is_private(file_)) return;
   const auto text = base::read_file(file_, kLargestCache);
-  if (!text || text->size() < kSha256Digits + 1) return;
-  const std::string_view body = std::string_view(*text).substr(0, text->size() - kSha256Digits - 1);
+  if (!text || text->size() < base::kSha256Digits + 1) return;
+  const std::string_view body = std::string_view(*text).substr(0, text->size() - base::kSha256Digits - 1);
   if (std::string_view(*text).substr(body.size()) != digest::sha256_hex(std::string(body)) + "\n") return;
   const json root = json::parse(body, nullptr, false);
   std::string key;

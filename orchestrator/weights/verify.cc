@@ -23,7 +23,6 @@ namespace sweep::weights {
 
 namespace {
 
-constexpr double kNanosecondsPerSecond = 1e9;
 constexpr int64_t kSaveIntervalNs = 5'000'000'000;
 
 // As the files of a staging; absent where there is none, or none that proves anything.
@@ -192,7 +191,7 @@ Report Verification::run() {
                                       "set SWEEPCTL_CACHE to a folder that can be written, or give --no-cache"));
   }
   report_.findings.normalise();
-  report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / kNanosecondsPerSecond;
+  report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / base::kNanosecondsPerSecond;
   report_.verified = !report_.findings.has_errors() &&
                      std::all_of(report_.files.begin(), report_.files.end(), [](const FileReport& file) {
                        return file.status == FileStatus::kOk || file.status == FileStatus::kExtra;
@@ -208,7 +207,7 @@ Report Verification::run_records_only() {
     staging.records = read_download_records(staging.located.root);
   if (staging.located.found) compare_records(pin_, staging, report_);
   report_.findings.normalise();
-  report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / kNanosecondsPerSecond;
+  report_.seconds = static_cast<double>(base::monotonic_ns() - started_ns) / base::kNanosecondsPerSecond;
   return std::move(report_);
 }
 

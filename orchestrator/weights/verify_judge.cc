@@ -26,7 +26,6 @@ constexpr auto kLoadedSuffixes = std::to_array<std::string_view>(
     {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".json", ".py", ".model", ".txt", ".jinja", ".tiktoken"});
 
 constexpr std::string_view kRemoveExtra = "remove it, or pin the folder as it is";
-constexpr size_t kMostNamed = 5;
 
 bool is_loaded_by_engines(std::string_view path) {
   return std::any_of(kLoadedSuffixes.begin(), kLoadedSuffixes.end(),

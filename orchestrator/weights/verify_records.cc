@@ -10,24 +10,21 @@
 #include <utility>
 #include <vector>
 
+#include "orchestrator/base/clock.h"
+#include "orchestrator/base/hex.h"
 #include "orchestrator/diag/rules/weights.h"
 
 namespace sweep::weights {
 
 namespace {
 
-constexpr size_t kMostNamed = 5;
-constexpr size_t kSha256Digits = 64;
-constexpr size_t kGitBlobDigits = 40;
-constexpr double kNanosecondsPerSecond = 1e9;
-
 enum class Match : uint8_t { kSame, kOther, kIncomparable };
 
 // Only like is compared with like: the pin of a small file may have a SHA-256 where the hub's identifier is a blob id.
 Match compare(const PinnedFile& pinned, std::string_view etag) {
   if (pinned.sha256 == etag || pinned.git_blob == etag) return Match::kSame;
-  const bool same_kind = (etag.size() == kSha256Digits && pinned.sha256) ||
-                         (etag.size() == kGitBlobDigits && pinned.git_blob) || (pinned.sha256 && pinned.git_blob);
+  const bool same_kind = (etag.size() == base::kSha256Digits && pinned.sha256) ||
+                         (etag.size() == base::kGitBlobDigits && pinned.git_blob) || (pinned.sha256 && pinned.git_blob);
   return same_kind ? Match::kOther : Match::kIncomparable;
 }
 
@@ -154,8 +151,8 @@ bool Records::is_newer_than_record(const PinnedFile& pinned, const DownloadRecor
   if (in_cache() || record.written == 0) return false;
   struct stat status {};
   if (::lstat((staging_.located.root / pinned.path).c_str(), &status) != 0) return false;
-  const double written =
-      static_cast<double>(status.st_mtim.tv_sec) + static_cast<double>(status.st_mtim.tv_nsec) / kNanosecondsPerSecond;
+  const double written = static_cast<double>(status.st_mtim.tv_sec) +
+                         static_cast<double>(status.st_mtim.tv_nsec) / base::kNanosecondsPerSecond;
   return written - 1 > record.written;
 }
 

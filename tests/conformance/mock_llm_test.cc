@@ -27,20 +27,20 @@ const NpmPackage kMockLlm{
 
 constexpr int64_t kWords = 12;
 
-NpmServer serve(const Installed& mock_llm) {
+NpmServer serve_mock(const Installed& mock_llm) {
   return {mock_llm.program,
           {.environment = {{"HOST", "127.0.0.1"}, {"PORT", "{port}"}},
            .files = {{"mock-llm.yaml", "streaming:\n  chunkSize: 5\n  chunkIntervalMs: 3\n"}}}};
 }
 
-loadgen::Measurement run(const loadgen::LoadSpec& spec) {
+loadgen::Measurement run_mock(const loadgen::LoadSpec& spec) {
   auto m =
       loadgen::run_closed_loop(spec, [](const sample::Sample&) -> diag::Result<diag::Done> { return diag::Done{}; });
   REQUIRE(m.has_value());
   return std::move(*m);
 }
 
-loadgen::LoadSpec spec_for(const std::string& url, std::vector<std::string> words) {
+loadgen::LoadSpec mock_spec(const std::string& url, std::vector<std::string> words) {
   return {.job = "job",
           .base_url = url,
           .api = loadgen::Api::kChat,
@@ -59,10 +59,10 @@ loadgen::LoadSpec spec_for(const std::string& url, std::vector<std::string> word
 TEST_CASE("mock-llm: what comes back is each prompt, byte for byte, and without usage it does not count") {
   const Installed mock_llm = install(kMockLlm);
   if (mock_llm.program.empty()) SWEEP_SKIP(mock_llm.why_not);
-  const NpmServer server = serve(mock_llm);
+  const NpmServer server = serve_mock(mock_llm);
   const loadgen::LoadSpec spec =
-      spec_for(server.url(), {"alpha", "b\xC3\xA9ta", "\xE2\x82\xAC", "\xE6\xBC\xA2\xE5\xAD\x97"});
-  const loadgen::Measurement m = run(spec);
+      mock_spec(server.url(), {"alpha", "b\xC3\xA9ta", "\xE2\x82\xAC", "\xE6\xBC\xA2\xE5\xAD\x97"});
+  const loadgen::Measurement m = run_mock(spec);
   REQUIRE(m.samples.size() == 64);
   for (const sample::Sample& s : m.samples) {
     INFO("request " << s.sequence);
@@ -82,9 +82,10 @@ TEST_CASE("mock-llm: what comes back is each prompt, byte for byte, and without 
 TEST_CASE("mock-llm: characters that it splits in the middle break no stream") {
   const Installed mock_llm = install(kMockLlm);
   if (mock_llm.program.empty()) SWEEP_SKIP(mock_llm.why_not);
-  const NpmServer server = serve(mock_llm);
+  const NpmServer server = serve_mock(mock_llm);
   // Two UTF-16 units each, in pieces of five.
-  const loadgen::Measurement m = run(spec_for(server.url(), {"\xF0\x9F\x98\x80", "\xF0\x9F\x9A\x80\xF0\x9F\x9A\x80"}));
+  const loadgen::Measurement m =
+      run_mock(mock_spec(server.url(), {"\xF0\x9F\x98\x80", "\xF0\x9F\x9A\x80\xF0\x9F\x9A\x80"}));
   REQUIRE(m.samples.size() == 64);
   for (const sample::Sample& s : m.samples) {
     INFO("request " << s.sequence);

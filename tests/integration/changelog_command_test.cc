@@ -134,7 +134,7 @@ TEST_CASE("changelog check: a key of a new entry must match the matrix of the he
   CHECK(check_json(checkout.path(), {"--base", "main", "--head", "topic", "--pr", "7"})["accepted"] == true);
 }
 
-TEST_CASE("changelog check: a file that the base lacks is all addition; one that the head lacks is an error") {
+TEST_CASE("changelog check: a file that the base lacks is all addition, one that the head lacks is an error") {
   const test::GitRepository sandbox("trunk");
   sandbox.commit_file("other", "x");
   sandbox.git({"checkout", "--quiet", "-b", "topic"});

@@ -166,7 +166,7 @@ TEST_CASE("command line: kernels bench times the CPU backend and keeps the figur
   CHECK(figures["kernels"]["library_sha256"].get<std::string>().size() == 64);
 }
 
-TEST_CASE("command line: kernels bench on a GPU says what this host lacks; options of GPUs are not of the CPU") {
+TEST_CASE("command line: kernels bench on a GPU says what this host lacks, and options of GPUs are not of the CPU") {
   const SmallCheckout checkout;
   const Ran bench = checkout.sweepctl({"kernels", "bench", "--arch", "sm_90a", "--quick"});
   if (!contains(bench.output, "[kernels/no-gpu]")) SWEEP_SKIP("this host has an NVIDIA driver");

@@ -29,7 +29,7 @@ bool has_difference(const json& document, const std::string& field) {
 
 }  // namespace
 
-TEST_CASE("inspect result: a run's result follows from its records; what was changed is named") {
+TEST_CASE("inspect result: a run's result follows from its records, and what was changed is named") {
   const SmallCheckout checkout;
   const Ran ran = checkout.run();
   INFO(ran.output);

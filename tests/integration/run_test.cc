@@ -182,7 +182,7 @@ TEST_CASE("run: an engine that hangs is given up on, with the reason") {
   CHECK(wait_for_end(engine));
 }
 
-TEST_CASE("run: Ctrl-C stops the engine and ends with 130; what was done is kept") {
+TEST_CASE("run: Ctrl-C stops the engine and ends with 130, and what was done is kept") {
   const SmallCheckout checkout(500);
   auto process = exec::Process::start(checkout.command({"run", kEntry, "--out", checkout.out().string()})).value();
   REQUIRE(wait_for_file(checkout.out() / "requests.partial.jsonl", process));

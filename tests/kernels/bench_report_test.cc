@@ -10,7 +10,7 @@
 namespace flashmla::bench {
 namespace {
 
-DeviceShape primary() {
+DeviceShape primary_shape() {
   return {.num_heads = 8, .s_q = 8, .batch = 1, .main_topk = 128, .extra_topk = 512};
 }
 
@@ -53,7 +53,7 @@ DeviceReport report_on(const std::string& card) {
   report.device.multiprocessors = 132;
   report.replays = 7;
   report.ceilings = {.linear_gbps = 4600, .linear_grid = "x", .empty_us = 0.6, .empty_full_us = 0.7};
-  report.shapes.push_back(measured(primary(), 5.0, 2.0));
+  report.shapes.push_back(measured(primary_shape(), 5.0, 2.0));
   ShapeResult failed;
   failed.shape = {.section = 'C', .kind = CacheKind::kDense, .num_heads = 16, .seq_len = 1024};
   failed.error = "refused: no dense decode";
@@ -88,7 +88,7 @@ TEST_CASE("bench table: on another card upstream's times are shown, ratios to th
   CHECK(json["shapes"][0]["upstream"]["cold_us"] == Approx(14.57).margin(0.05));
 }
 
-TEST_CASE("bench JSON: all figures; what was not measured is null") {
+TEST_CASE("bench JSON: all figures, and null for what was not measured") {
   DeviceReport report = report_on("NVIDIA H200");
   report.transition.push_back(transition_point(1, 4, 8));
   const auto json = nlohmann::json::parse(to_json(report));

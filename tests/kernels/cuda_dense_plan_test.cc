@@ -9,7 +9,7 @@
 namespace flashmla::cuda {
 namespace {
 
-Kernels some_kernels() {
+Kernels dense_kernels() {
   Kernels kernels;
   const auto add = [&](int32_t rows, int32_t slices) {
     Kernel kernel{};
@@ -21,7 +21,7 @@ Kernels some_kernels() {
   return kernels;
 }
 
-std::vector<Occupancy> device(int32_t multiprocessors, int32_t largest) {
+std::vector<Occupancy> dense_device(int32_t multiprocessors, int32_t largest) {
   Occupancy occupancy{};
   occupancy.multiprocessors = multiprocessors;
   for (int32_t splits = 1; splits <= largest; ++splits) {
@@ -40,9 +40,9 @@ Pool pool_of(int32_t page_size) {
 }
 
 TEST_CASE("dense plan: a call that fills the device takes the kernel with the fewest rows that are enough") {
-  const Kernels kernels = some_kernels();
+  const Kernels kernels = dense_kernels();
   const auto heads_for = [&](int32_t rows) {
-    return make_dense_plan(kernels, device(132, 16), {128, rows, 1024}, rows).kernel->heads;
+    return make_dense_plan(kernels, dense_device(132, 16), {128, rows, 1024}, rows).kernel->heads;
   };
   CHECK(heads_for(1) == 16);
   CHECK(heads_for(16) == 16);
@@ -52,9 +52,9 @@ TEST_CASE("dense plan: a call that fills the device takes the kernel with the fe
 }
 
 TEST_CASE("dense plan: blocks share values and rows where multiprocessors would be idle, and only there") {
-  const Kernels kernels = some_kernels();
+  const Kernels kernels = dense_kernels();
   const auto plan_for = [&](int32_t requests, int32_t rows) {
-    return make_dense_plan(kernels, device(132, 16), {requests, rows, 1024}, rows);
+    return make_dense_plan(kernels, dense_device(132, 16), {requests, rows, 1024}, rows);
   };
   CHECK(plan_for(1, 16).kernel->slices == 4);
   CHECK(plan_for(1, 64).kernel->heads < 64);
@@ -74,9 +74,9 @@ TEST_CASE("dense plan: blocks share values and rows where multiprocessors would 
 }
 
 TEST_CASE("dense plan: every plan can run, and its workspace holds what its parts leave") {
-  const Kernels kernels = some_kernels();
+  const Kernels kernels = dense_kernels();
   for (const int32_t largest : {1, 4, 16}) {
-    const std::vector<Occupancy> occupancies = device(132, largest);
+    const std::vector<Occupancy> occupancies = dense_device(132, largest);
     for (const int32_t requests : {1, 2, 8, 31, 128, 1000}) {
       for (const int32_t rows : {1, 16, 30, 128, 2048}) {
         for (const int64_t tokens : {0, 1, 64, 65, 1000, 32768, 1 << 24}) {
@@ -99,11 +99,11 @@ TEST_CASE("dense plan: every plan can run, and its workspace holds what its part
 }
 
 TEST_CASE("dense plan: padding adds blocks and changes nothing else") {
-  const Kernels kernels = some_kernels();
+  const Kernels kernels = dense_kernels();
   for (const int32_t requests : {1, 32, 128}) {
     const Work work = {requests, 16, 8192};
-    const Plan native = make_dense_plan(kernels, device(132, 8), work, 16);
-    const Plan padded = make_dense_plan(kernels, device(132, 8), work, 64);
+    const Plan native = make_dense_plan(kernels, dense_device(132, 8), work, 16);
+    const Plan padded = make_dense_plan(kernels, dense_device(132, 8), work, 64);
     CHECK(padded.kernel == native.kernel);
     CHECK(padded.grid.splits == native.grid.splits);
     CHECK(padded.grid.parts == native.grid.parts);

@@ -61,7 +61,7 @@ TEST_CASE("oracle: scores weigh tokens as exp does") {
   CHECK(row.score_mass == 2);
 }
 
-TEST_CASE("oracle: -1 and what lies behind topk_length are no tokens; none at all gives 0 and +inf") {
+TEST_CASE("oracle: -1 and what lies behind topk_length are no tokens, and none at all gives 0 and +inf") {
   CHECK(Setting({-1, 1, -1}).row().out[0] == 2);
   Setting cut({0, 1, 2});
   const int32_t length = 1;

@@ -4,25 +4,15 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
+
+#include "tests/support/completion_text.h"
 
 namespace sweep::test {
 
 namespace {
 
 using nlohmann::json;
-
-int64_t words_in(const std::string& text) {
-  std::istringstream words(text);
-  int64_t count = 0;
-  for (std::string word; words >> word;) ++count;
-  return count;
-}
-
-std::string event(const json& body) {
-  return "data: " + body.dump() + "\n\n";
-}
 
 }  // namespace
 

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
+#include "tests/support/completion_text.h"
 #include "tests/support/engine_double_log.h"
 
 namespace sweep::test {
@@ -23,65 +23,53 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kTemplateTokens = 6;
-constexpr int64_t kFirstTokenId = 1000;
 constexpr double kAsked = 5.7;
 constexpr double kOff = 4.2;
 
-constexpr auto kNames = std::to_array<std::string_view>({"none",
-                                                         "die-before-ready",
-                                                         "memory-before-ready",
-                                                         "memory-and-hang",
-                                                         "port-in-log",
-                                                         "device-error",
-                                                         "hang-before-ready",
-                                                         "wrong-model",
-                                                         "probe-error",
-                                                         "die-mid-run",
-                                                         "killed-mid-run",
-                                                         "memory-mid-run",
-                                                         "hang-mid-run",
-                                                         "hang-in-warm-up",
-                                                         "hang-at-end",
-                                                         "die-after",
-                                                         "error-logged",
-                                                         "short",
-                                                         "long",
-                                                         "prompt-short",
-                                                         "acceptance-off",
-                                                         "dead-draft",
-                                                         "cached",
-                                                         "compile-in-window",
-                                                         "compile-in-warm-up",
-                                                         "restarted",
-                                                         "no-counters",
-                                                         "other-client",
-                                                         "ignores-term"});
+constexpr auto kMishapNames = std::to_array<std::string_view>({"none",
+                                                               "die-before-ready",
+                                                               "memory-before-ready",
+                                                               "memory-and-hang",
+                                                               "port-in-log",
+                                                               "device-error",
+                                                               "hang-before-ready",
+                                                               "wrong-model",
+                                                               "probe-error",
+                                                               "die-mid-run",
+                                                               "killed-mid-run",
+                                                               "memory-mid-run",
+                                                               "hang-mid-run",
+                                                               "hang-in-warm-up",
+                                                               "hang-at-end",
+                                                               "die-after",
+                                                               "error-logged",
+                                                               "short",
+                                                               "long",
+                                                               "prompt-short",
+                                                               "acceptance-off",
+                                                               "dead-draft",
+                                                               "cached",
+                                                               "compile-in-window",
+                                                               "compile-in-warm-up",
+                                                               "restarted",
+                                                               "no-counters",
+                                                               "other-client",
+                                                               "ignores-term"});
 
 [[noreturn]] void end(int code) {
   ::_exit(code);
 }
 
-std::string event(const json& body) {
-  return "data: " + body.dump() + "\n\n";
-}
-
-int64_t words_in(const std::string& text) {
-  std::istringstream words(text);
-  int64_t count = 0;
-  for (std::string word; words >> word;) ++count;
-  return count;
-}
-
 }  // namespace
 
 std::string_view mishap_name(Mishap mishap) {
-  return kNames[static_cast<size_t>(mishap)];
+  return kMishapNames[static_cast<size_t>(mishap)];
 }
 
 std::optional<Mishap> parse_mishap(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<Mishap>(found - kNames.begin());
+  const auto found = std::find(kMishapNames.begin(), kMishapNames.end(), name);
+  if (found == kMishapNames.end()) return std::nullopt;
+  return static_cast<Mishap>(found - kMishapNames.begin());
 }
 
 void EngineDouble::announce(const EngineDoubleOptions& options) {
@@ -299,9 +287,11 @@ void EngineDouble::stream(const Request& request, Reply& reply) {
     totals_.generated_tokens += sent;
   }
   reply.piece(event({{"id", "cmpl-1"}, {"choices", json::array()}, {"usage", usage(sent)}}));
+  const bool dies = options_.mishap == Mishap::kDieAfter && request.number == options_.last_measured;
+  if (dies) hangs_ = true;  // no question is answered between the reply and the end
   reply.piece("data: [DONE]\n\n");
   reply.end();
-  if (options_.mishap == Mishap::kDieAfter && request.number == options_.last_measured) end(1);
+  if (dies) end(1);
 }
 
 std::string EngineDouble::counters() {

@@ -9,24 +9,21 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/completion_text.h"
+
 namespace sweep::test {
 
 namespace {
 
 using nlohmann::json;
 
-constexpr auto kNames = std::to_array<std::string_view>(
+constexpr auto kFaultNames = std::to_array<std::string_view>(
     {"ok",          "short",       "long",   "prompt-short", "die-midway",    "reset",
      "early-close", "hang",        "stall",  "http-500",     "http-429",      "error-event",
      "error-body",  "html",        "empty",  "no-done",      "no-usage",      "final-usage-only",
      "miscount",    "stop-reason", "cached", "drip",         "acceptance-off"});
 constexpr int64_t kDyingCompletion = 3;
 constexpr double kOffAcceptance = 4.2;
-constexpr int64_t kFirstTokenId = 1000;
-
-std::string event(const json& body) {
-  return "data: " + body.dump() + "\n\n";
-}
 
 // Sends a body as its options say: whole events, or byte by byte.
 void send_bytes(Reply& reply, std::string_view bytes, bool drip) {
@@ -51,13 +48,13 @@ std::optional<Wanted> wanted_by(const HttpRequest& request) {
 }  // namespace
 
 std::span<const std::string_view> fault_names() {
-  return kNames;
+  return kFaultNames;
 }
 
 std::optional<Fault> parse_fault(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<Fault>(found - kNames.begin());
+  const auto found = std::find(kFaultNames.begin(), kFaultNames.end(), name);
+  if (found == kFaultNames.end()) return std::nullopt;
+  return static_cast<Fault>(found - kFaultNames.begin());
 }
 
 FaultEngine::FaultEngine(FaultEngineOptions options)

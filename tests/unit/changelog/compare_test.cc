@@ -2,20 +2,16 @@
 
 #include "orchestrator/diag/rules.h"
 #include "tests/support/catch.h"
+#include "tests/unit/changelog/entries.h"
 
 using namespace sweep;
 using changelog::ChangeKind;
+using test::entry;
+using test::pull;
 
 namespace {
 
 const std::string kAddress = "https://github.com/o/n";
-
-std::string entry(const std::string& key, const std::string& link, const std::string& text = "x") {
-  return "- config-keys:\n    - " + key + "\n  description:\n    - \"" + text + "\"\n  pr-link: " + link + "\n";
-}
-std::string pull(int number) {
-  return kAddress + "/pull/" + std::to_string(number);
-}
 
 const std::string kA = entry("a", pull(1));
 const std::string kB = entry("b", pull(2));

@@ -4,17 +4,15 @@
 #include "orchestrator/diag/rules/git.h"
 #include "tests/support/catch.h"
 #include "tests/support/git_repository.h"
+#include "tests/unit/changelog/entries.h"
 
 using namespace sweep;
+using test::entry;
+using test::pull;
 
 namespace {
 
 const std::string kFile = "changelog/perf-changelog.yaml";
-
-std::string entry(const std::string& key, int number) {
-  return "- config-keys:\n    - " + key + "\n  description:\n    - \"x\"\n  pr-link: https://github.com/o/n/pull/" +
-         std::to_string(number) + "\n";
-}
 
 git::Repository open(const test::GitRepository& sandbox) {
   return git::Repository::open(sandbox.path()).value();
@@ -23,9 +21,9 @@ git::Repository open(const test::GitRepository& sandbox) {
 // main: one entry, then a second; topic: made after the first, with one of its own.
 struct Parted {
   test::GitRepository sandbox;
-  std::string first = entry("a", 1);
-  std::string main = first + "\n" + entry("m", 2);
-  std::string topic = first + "\n" + entry("t", 7);
+  std::string first = entry("a", pull(1));
+  std::string main = first + "\n" + entry("m", pull(2));
+  std::string topic = first + "\n" + entry("t", pull(7));
 
   Parted() {
     sandbox.commit_file(kFile, first);
@@ -68,16 +66,16 @@ TEST_CASE("history: with tip a branch that is behind has lost what the base has"
 TEST_CASE("history: without a head the working tree counts, committed or not") {
   const Parted parted;
   const changelog::HistoryQuestion question{.file = kFile, .base = "main"};
-  parted.sandbox.write(kFile, parted.topic + "\n" + entry("w", 7));
+  parted.sandbox.write(kFile, parted.topic + "\n" + entry("w", pull(7)));
   const auto history = changelog::read_history(open(parted.sandbox), question).value();
   CHECK(history.base->text == parted.first);
-  CHECK(history.head->text == parted.topic + "\n" + entry("w", 7));
+  CHECK(history.head->text == parted.topic + "\n" + entry("w", pull(7)));
   CHECK_FALSE(history.to.has_value());
 }
 
 TEST_CASE("history: a base merged into the working tree is not counted as the branch's additions") {
   const Parted parted;
-  parted.sandbox.write(kFile, parted.main + "\n" + entry("t", 7));
+  parted.sandbox.write(kFile, parted.main + "\n" + entry("t", pull(7)));
   const changelog::HistoryQuestion question{.file = kFile, .base = "main"};
   const auto history = changelog::read_history(open(parted.sandbox), question).value();
   CHECK(history.base->text == parted.main);
@@ -90,7 +88,7 @@ TEST_CASE("history: a file that one side lacks is absent there, not empty") {
   const test::GitRepository sandbox;
   sandbox.commit_file("other", "x");
   sandbox.git({"checkout", "--quiet", "-b", "topic"});
-  sandbox.commit_file(kFile, entry("a", 1));
+  sandbox.commit_file(kFile, entry("a", pull(1)));
   const auto history = changelog::read_history(open(sandbox), {.file = kFile, .base = "main", .head = "topic"}).value();
   CHECK_FALSE(history.base.has_value());
   CHECK(history.head.has_value());

@@ -9,8 +9,10 @@
 #include "orchestrator/yaml/parse.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_dir.h"
+#include "tests/unit/changelog/entries.h"
 
 using namespace sweep;
+using test::messages;
 namespace fs = std::filesystem;
 
 namespace {
@@ -61,12 +63,6 @@ bool takes(const fs::path& path, const std::string& kind, diag::Diagnostics& out
   if (document == nullptr) return false;
   schema::decode_changelog(document, out);
   return !out.has_errors();
-}
-
-std::string messages(const diag::Diagnostics& out) {
-  std::string text;
-  for (const diag::Diagnostic& d : out.items()) text += std::string(d.rule.info().slug) + ": " + d.message + "\n";
-  return text;
 }
 
 struct Pair {

@@ -4,8 +4,10 @@
 #include "orchestrator/base/rng.h"
 #include "orchestrator/changelog/append.h"
 #include "tests/support/catch.h"
+#include "tests/unit/changelog/entries.h"
 
 using namespace sweep;
+using test::messages;
 
 namespace {
 
@@ -75,12 +77,6 @@ const std::string kRepository = "https://github.com/o/n";
 
 changelog::Policy policy_of(uint64_t number) {
   return {std::to_string(number), kRepository};
-}
-
-std::string messages(const diag::Diagnostics& out) {
-  std::string text;
-  for (const diag::Diagnostic& d : out.items()) text += fmt::format("{}: {}\n", d.rule.info().slug, d.message);
-  return text;
 }
 
 }  // namespace

@@ -1,17 +1,13 @@
 #include "orchestrator/changelog/append.h"
 #include "orchestrator/diag/rules/changelog.h"
 #include "tests/support/catch.h"
+#include "tests/unit/changelog/entries.h"
 
 using namespace sweep;
+using test::entry;
+using test::pull;
 
 namespace {
-
-std::string pull(int number) {
-  return "https://github.com/o/n/pull/" + std::to_string(number);
-}
-std::string entry(const std::string& key, const std::string& link) {
-  return "- config-keys:\n    - " + key + "\n  description:\n    - \"x\"\n  pr-link: " + link + "\n";
-}
 
 const std::string kBase = "# c\n" + entry("a", pull(1));
 

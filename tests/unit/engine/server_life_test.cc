@@ -16,7 +16,8 @@ using namespace sweep::engine::embedded;
 
 namespace {
 
-constexpr const char* kLong = R"({"prompt":[5,6,7],"max_tokens":480,"ignore_eos":true,"stream":true,"temperature":0})";
+constexpr const char* kLongPrompt =
+    R"({"prompt":[5,6,7],"max_tokens":480,"ignore_eos":true,"stream":true,"temperature":0})";
 
 struct Ended {
   int status = 0;
@@ -42,7 +43,7 @@ TEST_CASE("server life: SIGTERM and SIGINT stop it at once with status 0, idle o
       std::vector<std::unique_ptr<HttpClient>> clients;
       for (int i = 0; i < 20 && busy; ++i) {
         clients.push_back(std::make_unique<HttpClient>(server.port()));
-        const std::string body = kLong;
+        const std::string body = kLongPrompt;
         clients.back()->send("POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: " +
                              std::to_string(body.size()) + "\r\n\r\n" + body);
       }
@@ -106,7 +107,7 @@ TEST_CASE("server life: a decoder that fails ends the server with status 3 and i
   const test::EnvironmentVariable after("FLASHMLA_BROKEN_AFTER", "200");  // inside the request
   ServerProcess server({}, SWEEPCTL_TEST_BROKEN_KERNELS);
   REQUIRE(server.port() > 0);
-  const auto reply = HttpClient(server.port()).post("/v1/completions", kLong);
+  const auto reply = HttpClient(server.port()).post("/v1/completions", kLongPrompt);
   CHECK(contains(reply.body, "data: {\"id\""));  // it had begun
   CHECK(contains(reply.body, "flashmla_sparse_decode failed"));
   const int status = server.wait();

@@ -72,7 +72,7 @@ TEST_CASE("engine: SGLang gets the acceptance length, bonus token counted, by en
   for (const auto& [name, value] : measured.command.environment) CHECK_FALSE(contains(name, "SIMULATE"));
 }
 
-TEST_CASE("engine: recipe flags become arguments; a switch is a bare flag or nothing") {
+TEST_CASE("engine: recipe flags become arguments, a switch is a bare flag or nothing") {
   const auto launch = render("sglang", job({plan::AcceptanceSource::kExplicit, 5.7}));
   CHECK(has(launch.command.argv, {"--tp-size", "8"}));
   CHECK(std::count(launch.command.argv.begin(), launch.command.argv.end(), "--disable-radix-cache") == 1);

@@ -31,7 +31,7 @@ diag::Result<engine::Launch> contained(const plan::Job& job, const std::string& 
       runtime);
 }
 
-bool has(const std::vector<std::string>& argv, std::vector<std::string> part) {
+bool has_part(const std::vector<std::string>& argv, std::vector<std::string> part) {
   return std::search(argv.begin(), argv.end(), part.begin(), part.end()) != argv.end();
 }
 
@@ -42,9 +42,9 @@ TEST_CASE("container: docker runs the engine's own command, with model, run fold
   const auto& argv = launch.command.argv;
   const std::string& name = launch.container->name;
   CHECK(name.starts_with("sweepctl-0123456789ab-"));
-  CHECK(has(argv, {"docker", "run", "--rm", "--name", name, "--network", "host"}));
-  CHECK(has(argv, {"--volume", "/models/m:/models/m:ro", "--volume", "/runs/r 1:/runs/r 1", "--gpus", "all"}));
-  CHECK(has(argv, {"--entrypoint", "python3", "example/image:tag@" + kDigest, "-m", "sglang.launch_server"}));
+  CHECK(has_part(argv, {"docker", "run", "--rm", "--name", name, "--network", "host"}));
+  CHECK(has_part(argv, {"--volume", "/models/m:/models/m:ro", "--volume", "/runs/r 1:/runs/r 1", "--gpus", "all"}));
+  CHECK(has_part(argv, {"--entrypoint", "python3", "example/image:tag@" + kDigest, "-m", "sglang.launch_server"}));
   CHECK(launch.container->stop->argv == std::vector<std::string>{"docker", "stop", "--time", "10", name});
   CHECK(contained(job(), "docker").value().container->name == name);
 }
@@ -57,35 +57,35 @@ TEST_CASE("container: a snapshot of a hub's cache is mounted with the blobs that
                                             .program_folder = {},
                                             .run_folder = "/runs/r"},
                                            "docker");
-  CHECK(has(launch->command.argv, {"--volume", "/hub/models--a--b:/hub/models--a--b:ro"}));
+  CHECK(has_part(launch->command.argv, {"--volume", "/hub/models--a--b:/hub/models--a--b:ro"}));
 }
 
 TEST_CASE("container: values of variables are passed on, not written on the command line") {
   for (const char* runtime : {"docker", "podman", "enroot"}) {
     const auto launch = contained(job(), runtime).value();
-    CHECK(has(launch.command.argv, {"--env", "HF_TOKEN"}));
+    CHECK(has_part(launch.command.argv, {"--env", "HF_TOKEN"}));
     for (const std::string& argument : launch.command.argv) CHECK_FALSE(contains(argument, "secret"));
     CHECK(launch.command.environment.front().second == "secret");
   }
 }
 
 TEST_CASE("container: GPUs are given in the way of the runtime and the vendor") {
-  CHECK(has(contained(job(), "podman").value().command.argv, {"--device", "nvidia.com/gpu=all"}));
+  CHECK(has_part(contained(job(), "podman").value().command.argv, {"--device", "nvidia.com/gpu=all"}));
   auto amd = job();
   amd.framework = "atom";
-  CHECK(has(contained(amd, "docker").value().command.argv, {"--device", "/dev/kfd", "--device", "/dev/dri"}));
+  CHECK(has_part(contained(amd, "docker").value().command.argv, {"--device", "/dev/kfd", "--device", "/dev/dri"}));
   auto none = job();
   none.gpus = 0;
-  CHECK_FALSE(has(contained(none, "docker").value().command.argv, {"--gpus"}));
+  CHECK_FALSE(has_part(contained(none, "docker").value().command.argv, {"--gpus"}));
 }
 
 TEST_CASE("container: enroot imports the image, and its container is a process of ours") {
   const auto launch = contained(job(), "enroot").value();
-  CHECK(has(launch.command.argv, {"enroot", "start", "--rw"}));
-  CHECK(has(launch.command.argv, {launch.container->name, "python3", "-m", "sglang.launch_server"}));
+  CHECK(has_part(launch.command.argv, {"enroot", "start", "--rw"}));
+  CHECK(has_part(launch.command.argv, {launch.container->name, "python3", "-m", "sglang.launch_server"}));
   CHECK_FALSE(launch.container->stop.has_value());
-  CHECK(has(launch.container->prepare[1].argv,
-            {"enroot", "import", "--output", "/runs/r 1/image.sqsh", "docker://" + job().image}));
+  CHECK(has_part(launch.container->prepare[1].argv,
+                 {"enroot", "import", "--output", "/runs/r 1/image.sqsh", "docker://" + job().image}));
 }
 
 TEST_CASE("container: without a runtime or an image there is none") {

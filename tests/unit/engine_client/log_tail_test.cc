@@ -16,35 +16,36 @@ diag::Diagnostic told_by(const std::string& text) {
   return engine::failure_told_by(log, diag::rule::engine_died, "the engine ended by itself: exit status 1", "help");
 }
 
-std::string_view slug(const diag::Diagnostic& diagnostic) {
+std::string_view rule_of(const diag::Diagnostic& diagnostic) {
   return diag::rule_info(diagnostic.rule).slug;
 }
 
 }  // namespace
 
 TEST_CASE("log tail: an engine's end is reported by the cause that its log names") {
-  CHECK(slug(told_by("[TP0] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")) ==
+  CHECK(rule_of(told_by("[TP0] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")) ==
         "engine/out-of-memory");
-  CHECK(slug(told_by("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.\n")) ==
+  CHECK(rule_of(told_by("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.\n")) ==
         "engine/out-of-memory");
-  CHECK(slug(told_by("ERROR: [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already "
-                     "in use\n")) == "engine/port-taken");
-  CHECK(slug(told_by("CUDA error: an illegal memory access was encountered\n")) == "engine/device-error");
-  CHECK(slug(told_by("Traceback (most recent call last):\n")) == "engine/died");
-  CHECK(slug(told_by("all is well\n")) == "engine/died");
-  CHECK(slug(told_by("")) == "engine/died");
+  CHECK(
+      rule_of(told_by("ERROR: [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already "
+                      "in use\n")) == "engine/port-taken");
+  CHECK(rule_of(told_by("CUDA error: an illegal memory access was encountered\n")) == "engine/device-error");
+  CHECK(rule_of(told_by("Traceback (most recent call last):\n")) == "engine/died");
+  CHECK(rule_of(told_by("all is well\n")) == "engine/died");
+  CHECK(rule_of(told_by("")) == "engine/died");
 }
 
 TEST_CASE("log tail: the bundled engine's own words are understood") {
   const auto failed = told_by(
       R"({"event":"error","rule":"embedded/device","message":"rank 1 of 2: flashmla_sparse_decode failed: unsupported"})"
       "\n");
-  CHECK(slug(failed) == "engine/device-error");
+  CHECK(rule_of(failed) == "engine/device-error");
   CHECK(contains(failed.message, "rank 1 of 2: flashmla_sparse_decode failed"));
-  CHECK(slug(told_by("sweepctl: error: the model cannot be put on the GPU: rank 0 of 2: cudaMalloc failed: out of "
-                     "memory [embedded/device]\n")) == "engine/out-of-memory");
+  CHECK(rule_of(told_by("sweepctl: error: the model cannot be put on the GPU: rank 0 of 2: cudaMalloc failed: out of "
+                        "memory [embedded/device]\n")) == "engine/out-of-memory");
   const auto refused = told_by("sweepctl: error: cannot load \"x.so\": no such file [embedded/kernel-library]\n");
-  CHECK(slug(refused) == "engine/died");
+  CHECK(rule_of(refused) == "engine/died");
   CHECK(contains(refused.message, "its log says: sweepctl: error: cannot load"));
 }
 
@@ -69,6 +70,6 @@ TEST_CASE("log tail: a traceback is quoted by the exception at its end") {
 }
 
 TEST_CASE("log tail: only the end of a long log is read") {
-  CHECK(slug(told_by("CUDA out of memory\n" + std::string(size_t{5} << 20, 'x') + "\nend\n")) == "engine/died");
+  CHECK(rule_of(told_by("CUDA out of memory\n" + std::string(size_t{5} << 20, 'x') + "\nend\n")) == "engine/died");
   CHECK(engine::log_size("/no/such/file") == 0);
 }

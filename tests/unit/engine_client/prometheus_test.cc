@@ -17,11 +17,11 @@ MetricsPage parsed(std::string_view text) {
   return std::move(*page);
 }
 
-struct Refused {
+struct RefusedPage {
   uint32_t line = 0;
   std::string message;
 };
-Refused refused(std::string_view text) {
+RefusedPage refused(std::string_view text) {
   const auto page = engine::parse_metrics(text, "page.txt");
   if (page) return {0, "accepted"};
   CHECK(diag::rule_info(page.error().rule).slug == "engine/malformed-metrics");

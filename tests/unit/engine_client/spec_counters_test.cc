@@ -33,7 +33,7 @@ Difference between(std::string_view before, std::string_view after, std::string_
   return result;
 }
 
-std::string refusal(std::string_view text, std::string_view engine) {
+std::string counter_refusal(std::string_view text, std::string_view engine) {
   const auto counters = engine::spec_counters(page_of(text, "page"), *engine::find_counter_names(engine));
   if (counters) return "accepted";
   CHECK(diag::rule_info(counters.error().rule).slug == "engine/malformed-metrics");
@@ -113,16 +113,18 @@ TEST_CASE("counters: an engine without accepted drafts has no acceptance length,
 }
 
 TEST_CASE("counters: what counts nothing is refused, what is not used may be anything") {
-  CHECK(refusal("vllm:prompt_tokens_total 5\nother NaN\n", "vllm") == "accepted");
-  CHECK(contains(refusal("vllm:prompt_tokens_total NaN\n", "vllm"), "counts nothing"));
-  CHECK(contains(refusal("vllm:prompt_tokens_total -1\n", "vllm"), "counts nothing"));
-  CHECK(contains(refusal("vllm:prompt_tokens_total 1.5\n", "vllm"), "counts nothing"));
-  CHECK(contains(refusal("vllm:prompt_tokens_total 1e300\n", "vllm"), "counts nothing"));
-  CHECK(contains(refusal("# TYPE vllm:prompt_tokens_total gauge\nvllm:prompt_tokens_total 1\n", "vllm"), "no counter"));
-  CHECK(contains(refusal("vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"4000000000\"} 1\n", "vllm"),
-                 "no label \"position\" from 0 to 63"));
-  CHECK(contains(refusal("vllm:spec_decode_num_accepted_tokens_per_pos_total 1\n", "vllm"), "no label"));
-  CHECK(contains(refusal("atom:mtp_decode_steps_total{accepted_tokens=\"x\"} 1\n", "atom"), "accepted_tokens"));
+  CHECK(counter_refusal("vllm:prompt_tokens_total 5\nother NaN\n", "vllm") == "accepted");
+  CHECK(contains(counter_refusal("vllm:prompt_tokens_total NaN\n", "vllm"), "counts nothing"));
+  CHECK(contains(counter_refusal("vllm:prompt_tokens_total -1\n", "vllm"), "counts nothing"));
+  CHECK(contains(counter_refusal("vllm:prompt_tokens_total 1.5\n", "vllm"), "counts nothing"));
+  CHECK(contains(counter_refusal("vllm:prompt_tokens_total 1e300\n", "vllm"), "counts nothing"));
+  CHECK(contains(counter_refusal("# TYPE vllm:prompt_tokens_total gauge\nvllm:prompt_tokens_total 1\n", "vllm"),
+                 "no counter"));
+  CHECK(contains(
+      counter_refusal("vllm:spec_decode_num_accepted_tokens_per_pos_total{position=\"4000000000\"} 1\n", "vllm"),
+      "no label \"position\" from 0 to 63"));
+  CHECK(contains(counter_refusal("vllm:spec_decode_num_accepted_tokens_per_pos_total 1\n", "vllm"), "no label"));
+  CHECK(contains(counter_refusal("atom:mtp_decode_steps_total{accepted_tokens=\"x\"} 1\n", "atom"), "accepted_tokens"));
   CHECK(engine::find_counter_names("vLLM") == nullptr);
 }
 

@@ -6,7 +6,7 @@
 namespace sweep::hub {
 
 namespace {
-const std::string kCommit(40, 'a');
+const std::string kSomeCommit(40, 'a');
 }
 
 TEST_CASE("model id: what a hub accepts is accepted") {
@@ -40,7 +40,7 @@ TEST_CASE("model id: the revision is what follows the first @") {
 
 TEST_CASE("model id: a commit is 40 lower-case hex digits") {
   CHECK(is_commit("0123456789abcdef0123456789abcdef01234567"));
-  CHECK(check_commit({"a/b", kCommit}).has_value());
+  CHECK(check_commit({"a/b", kSomeCommit}).has_value());
   for (const std::string& revision : {std::string("main"), std::string(39, 'a'), std::string(41, 'a'),
                                       std::string(40, 'g'), std::string(40, 'A'), std::string()}) {
     CAPTURE(revision);
@@ -54,7 +54,7 @@ TEST_CASE("model id: a commit is 40 lower-case hex digits") {
 TEST_CASE("model id: the help fits what is wrong with the revision") {
   CHECK(contains(check_commit({"a/b", "main"}).error().help, "--resolve"));
   CHECK(contains(check_commit({"a/b", "abcdef1"}).error().message, "7 of the 40 digits"));
-  CHECK(contains(check_commit({"a/b", std::string(40, 'A')}).error().help, "a/b@" + kCommit));
+  CHECK(contains(check_commit({"a/b", std::string(40, 'A')}).error().help, "a/b@" + kSomeCommit));
   CHECK(contains(check_commit({"a/b", ""}).error().help, "a/b@main --resolve"));
 }
 

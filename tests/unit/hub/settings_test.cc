@@ -77,7 +77,7 @@ TEST_CASE("settings: the token is looked for in the order of huggingface_hub") {
   CHECK(add("HF_TOKEN", " \n") == "of-path");
 }
 
-TEST_CASE("settings: ~ is the user's folder; files that are not there are no error") {
+TEST_CASE("settings: ~ is the user's folder, and files that are not there are no error") {
   const test::TestDir dir;
   dir.write("hf/token", "t");
   CHECK(good({{"HOME", dir.path().string()}, {"HF_HOME", "~/hf"}}).token == "t");

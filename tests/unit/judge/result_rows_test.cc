@@ -31,7 +31,7 @@ Checked check(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("result rows: GPUs are workers x tp x pp x pcp; ep and dcp share them") {
+TEST_CASE("result rows: GPUs are workers x tp x pp x pcp, and ep and dcp share them") {
   const Checked checked = check(
       R"([{"id": "a", "tp": 4, "pp": 2, "pcp_size": 3, "dcp_size": 4, "ep": 8, "output_throughput": 48, "gpus_with_power": 24},
           {"id": "b", "prefill_num_workers": 2, "prefill_tp": 4, "prefill_pcp_size": 2, "decode_num_workers": 1,

@@ -31,7 +31,7 @@ using Events = std::vector<std::string>;
 constexpr int64_t kPrompt = 16;
 constexpr int64_t kOutput = 4;
 
-LoadSpec spec_for(const std::string& url, int64_t requests = 1) {
+LoadSpec small_spec(const std::string& url, int64_t requests = 1) {
   return {.job = "job",
           .base_url = url,
           .model = "m",
@@ -44,27 +44,27 @@ LoadSpec spec_for(const std::string& url, int64_t requests = 1) {
           .give_up_after = 0};
 }
 
-Measurement run(const LoadSpec& spec) {
+Measurement measure(const LoadSpec& spec) {
   auto measurement =
       run_closed_loop(spec, [](const sample::Sample&) -> diag::Result<diag::Done> { return diag::Done{}; });
   REQUIRE(measurement.has_value());
   return std::move(*measurement);
 }
 
-std::string event(std::string_view json) {
+std::string sent_event(std::string_view json) {
   return fmt::format("data: {}\n\n", json);
 }
 std::string usage(int64_t completed) {
   return fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{}}})", kPrompt, completed);
 }
-std::string tokens(std::string_view text, std::string_view ids, std::string_view reason = "null") {
-  return event(fmt::format(R"({{"id":"x","choices":[{{"index":0,"text":"{}","token_ids":[{}],"finish_reason":{}}}]}})",
-                           text, ids, reason));
+std::string sent_tokens(std::string_view text, std::string_view ids, std::string_view reason = "null") {
+  return sent_event(fmt::format(
+      R"({{"id":"x","choices":[{{"index":0,"text":"{}","token_ids":[{}],"finish_reason":{}}}]}})", text, ids, reason));
 }
-const std::string kLast = tokens("\xF0\x9F\x98\x80", "14", "\"length\"");  // one character of four bytes
-const std::string kUsage = event(fmt::format(R"({{"id":"x","choices":[],{}}})", usage(kOutput)));
-const std::string kDone = "data: [DONE]\n\n";
-const Events kGood{tokens("\xC3\xA9", "11"), tokens("b\xE2\x82\xAC", "12,13"), kLast, kUsage, kDone};
+const std::string kLast = sent_tokens("\xF0\x9F\x98\x80", "14", "\"length\"");  // one character of four bytes
+const std::string kUsage = sent_event(fmt::format(R"({{"id":"x","choices":[],{}}})", usage(kOutput)));
+const std::string kSentDone = "data: [DONE]\n\n";
+const Events kGood{sent_tokens("\xC3\xA9", "11"), sent_tokens("b\xE2\x82\xAC", "12,13"), kLast, kUsage, kSentDone};
 
 std::string joined(const Events& events) {
   std::string text;
@@ -127,7 +127,7 @@ TEST_CASE("bad servers: a stream split at any byte gives the same tokens, over H
   std::atomic<size_t> next = 0;
   const HttpServer server(splitting(next));
   const size_t splits = joined(kGood).size() - 1;
-  check_all_alike(run(spec_for(server.url(), static_cast<int64_t>(splits))), splits);
+  check_all_alike(measure(small_spec(server.url(), static_cast<int64_t>(splits))), splits);
   CHECK(next == splits);
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("bad servers: a stream split at any byte gives the same tokens, over H
   // One authority in place of the system's many, which would be read for every connection.
   const test::EnvironmentVariable bundle("CURL_CA_BUNDLE", std::nullopt);
   const test::EnvironmentVariable authorities("SSL_CERT_FILE", dir.write("ca.pem", authority.pem()).string());
-  check_all_alike(run(spec_for(https_url(server), static_cast<int64_t>(splits))), splits);
+  check_all_alike(measure(small_spec(https_url(server), static_cast<int64_t>(splits))), splits);
   CHECK(next == splits);
 }
 
@@ -148,22 +148,22 @@ TEST_CASE("bad servers: over HTTPS, the key goes into a header, and an unknown a
   const test::TestAuthority authority;
   const test::TestDir dir;
   const HttpServer server(sending(kGood), authority.wires());
-  LoadSpec spec = spec_for(https_url(server), 2);
+  LoadSpec spec = small_spec(https_url(server), 2);
   spec.access.bearer_token = "hunter2";
-  const Measurement refused = run(spec);
+  const Measurement refused = measure(spec);
   CHECK(server.requests().empty());
   REQUIRE(refused.problems.items().size() == 2);
   CHECK(refused.problems.items()[0].rule == diag::rule::http_tls);
   spec.access.ca_file = dir.write("ca.pem", authority.pem());
-  const Measurement m = run(spec);
+  const Measurement m = measure(spec);
   CHECK(m.problems.empty());
   CHECK(server.requests().at(0).headers.at("authorization") == "Bearer hunter2");
   for (const auto& problem : refused.problems.items()) CHECK(!contains(problem.message + problem.help, "hunter2"));
 }
 
 TEST_CASE("bad servers: what is odd but right is counted right") {
-  const std::string role = event(R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})");
-  const std::string finish = event(R"({"choices":[{"index":0,"text":"","finish_reason":"length"}]})");
+  const std::string role = sent_event(R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})");
+  const std::string finish = sent_event(R"({"choices":[{"index":0,"text":"","finish_reason":"length"}]})");
   struct Case {
     const char* what;
     Events pieces;
@@ -172,43 +172,43 @@ TEST_CASE("bad servers: what is odd but right is counted right") {
       {"as it should be", kGood},
       {"one write", {joined(kGood)}},
       {"role-only first event", {role, joined(kGood)}},
-      {"keep-alives between", {": ping\n\n", kGood[0], ":\n\n", kGood[1], kLast, ": ping\n\n", kUsage, kDone}},
-      {"all tokens in one event", {tokens("abcd", "11,12,13,14", "\"length\""), kUsage, kDone}},
-      {"finish reason alone", {kGood[0], kGood[1], tokens("d", "14"), finish, kUsage, kDone}},
-      {"usage before the tokens end", {kGood[0], kGood[1], kUsage, kLast, kDone}},
-      {"usage null, then a usage", {event(R"({"choices":[],"usage":null})"), joined(kGood)}},
+      {"keep-alives between", {": ping\n\n", kGood[0], ":\n\n", kGood[1], kLast, ": ping\n\n", kUsage, kSentDone}},
+      {"all tokens in one event", {sent_tokens("abcd", "11,12,13,14", "\"length\""), kUsage, kSentDone}},
+      {"finish reason alone", {kGood[0], kGood[1], sent_tokens("d", "14"), finish, kUsage, kSentDone}},
+      {"usage before the tokens end", {kGood[0], kGood[1], kUsage, kLast, kSentDone}},
+      {"usage null, then a usage", {sent_event(R"({"choices":[],"usage":null})"), joined(kGood)}},
       {"usage with the last token",
        {kGood[0], kGood[1],
-        event(fmt::format(R"({{"choices":[{{"text":"d","token_ids":[14],"finish_reason":"length"}}],{}}})",
-                          usage(kOutput))),
-        kDone}},
-      {"usage twice", {kGood[0], kGood[1], kLast, kUsage, kUsage, kDone}},
+        sent_event(fmt::format(R"({{"choices":[{{"text":"d","token_ids":[14],"finish_reason":"length"}}],{}}})",
+                               usage(kOutput))),
+        kSentDone}},
+      {"usage twice", {kGood[0], kGood[1], kLast, kUsage, kUsage, kSentDone}},
       {"no usage event, the usage with the last token alone",
        {kGood[0], kGood[1],
-        event(fmt::format(R"({{"choices":[{{"text":"d","token_ids":[14],"finish_reason":"length"}}],{}}})",
-                          usage(kOutput))),
-        kDone}},
+        sent_event(fmt::format(R"({{"choices":[{{"text":"d","token_ids":[14],"finish_reason":"length"}}],{}}})",
+                               usage(kOutput))),
+        kSentDone}},
       {"data in several lines",
        {"data: {\"choices\":[{\"text\":\"a\",\ndata: \"token_ids\":[11],\ndata:\"finish_reason\":null}]}\n\n", kGood[1],
-        kLast, kUsage, kDone}},
+        kLast, kUsage, kSentDone}},
       {"lines end with CR",
        {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\r", kGood[1], kLast, kUsage, "data: [DONE]\r\r"}},
       {"a byte order mark, names, numbers and times to retry",
        {"\xEF\xBB\xBF"
         "retry: 10\nid: 1\nevent: completion\n" +
             kGood[0],
-        "id: 1\n" + kGood[1], "id\n" + kLast, kUsage, kDone}},
-      {"more after [DONE]", {joined(kGood), tokens("more", "15,16"), kUsage}},
+        "id: 1\n" + kGood[1], "id\n" + kLast, kUsage, kSentDone}},
+      {"more after [DONE]", {joined(kGood), sent_tokens("more", "15,16"), kUsage}},
       {"lines end with CRLF",
-       {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\n\r\n", kGood[1], kLast, kUsage, kDone}},
+       {"data: " + kGood[0].substr(6, kGood[0].size() - 8) + "\r\n\r\n", kGood[1], kLast, kUsage, kSentDone}},
   };
   for (const Case& c : cases) {
     for (const bool chat : {false, true}) {
       CAPTURE(c.what, chat);
       const HttpServer server(sending(chat ? as_chat(c.pieces) : c.pieces));
       // The identifier "x" is that of all replies: they are told apart by their connections.
-      const LoadSpec spec = spec_for(server.url(), 4);
-      const Measurement m = run(chat ? as_chat(spec) : spec);
+      const LoadSpec spec = small_spec(server.url(), 4);
+      const Measurement m = measure(chat ? as_chat(spec) : spec);
       std::string messages;
       for (const auto& problem : m.problems.items()) messages += problem.message + "\n";
       CAPTURE(messages);
@@ -221,12 +221,13 @@ TEST_CASE("bad servers: what is odd but right is counted right") {
 TEST_CASE("bad servers: events that come together by the hundred are counted right, and said to blur the times") {
   constexpr int64_t kEvents = 400;
   std::string all;
-  for (int i = 0; i < kEvents; ++i) all += tokens("a", std::to_string(i), i + 1 == kEvents ? "\"length\"" : "null");
-  all += event(fmt::format(R"({{"choices":[],{}}})", usage(kEvents))) + kDone;
+  for (int i = 0; i < kEvents; ++i)
+    all += sent_tokens("a", std::to_string(i), i + 1 == kEvents ? "\"length\"" : "null");
+  all += sent_event(fmt::format(R"({{"choices":[],{}}})", usage(kEvents))) + kSentDone;
   const HttpServer server(sending({all}));
-  LoadSpec spec = spec_for(server.url(), 4);
+  LoadSpec spec = small_spec(server.url(), 4);
   spec.osl = kEvents;
-  const Measurement m = run(spec);
+  const Measurement m = measure(spec);
   for (const sample::Sample& s : m.samples) CHECK(s.ok());
   REQUIRE(m.problems.items().size() == 1);
   CHECK(m.problems.items()[0].rule == diag::rule::load_joined_events);
@@ -234,8 +235,8 @@ TEST_CASE("bad servers: events that come together by the hundred are counted rig
 }
 
 TEST_CASE("bad servers: an event that comes twice is a wrong count") {
-  const HttpServer server(sending({kGood[0], kGood[1], kGood[1], kLast, kUsage, kDone}));
-  const Measurement m = run(spec_for(server.url()));
+  const HttpServer server(sending({kGood[0], kGood[1], kGood[1], kLast, kUsage, kSentDone}));
+  const Measurement m = measure(small_spec(server.url()));
   REQUIRE(m.problems.items().size() == 1);
   CHECK(contains(m.problems.items()[0].message, "usage says 4 output tokens, 6 were received"));
 }
@@ -247,10 +248,10 @@ TEST_CASE("bad servers: a late [DONE] moves no latency") {
     if (!reply.wait(milliseconds(50))) return;
     reply.piece(kUsage);
     if (!reply.wait(milliseconds(50))) return;
-    reply.piece(kDone);
+    reply.piece(kSentDone);
     reply.end();
   });
-  const Measurement m = run(spec_for(server.url()));
+  const Measurement m = measure(small_spec(server.url()));
   CHECK(m.problems.empty());
   const sample::Sample& s = m.samples.at(0);
   CHECK(s.end_ns - *s.last_token_ns >= 90'000'000);

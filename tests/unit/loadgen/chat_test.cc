@@ -17,7 +17,7 @@ namespace {
 
 using test::ChatServer;
 
-LoadSpec spec_for(const std::string& url) {
+LoadSpec chat_spec(const std::string& url) {
   return {.job = "job",
           .base_url = url,
           .api = Api::kChat,
@@ -32,7 +32,7 @@ LoadSpec spec_for(const std::string& url) {
           .give_up_after = 0};
 }
 
-Measurement run(const LoadSpec& spec) {
+Measurement run_chat(const LoadSpec& spec) {
   auto measurement =
       run_closed_loop(spec, [](const sample::Sample&) -> diag::Result<diag::Done> { return diag::Done{}; });
   REQUIRE(measurement.has_value());
@@ -47,12 +47,12 @@ std::string content_of(const test::HttpRequest& request) {
 
 TEST_CASE("chat: after one request that asks for the template, every prompt has exactly the length") {
   const ChatServer server({.template_tokens = 7});
-  LoadSpec spec = spec_for(server.url());
+  LoadSpec spec = chat_spec(server.url());
   const auto added = find_template_tokens(spec);
   REQUIRE(added.has_value());
   CHECK(*added == 7);
   spec.template_tokens = *added;
-  const Measurement m = run(spec);
+  const Measurement m = run_chat(spec);
   CHECK(m.problems.empty());
   REQUIRE(m.samples.size() == 6);
   for (const sample::Sample& s : m.samples) {
@@ -71,11 +71,11 @@ TEST_CASE("chat: after one request that asks for the template, every prompt has 
 
 TEST_CASE("chat: a server that counts otherwise than the tokenizer of the weights makes no exact prompt") {
   const ChatServer server({.template_tokens = 7, .split_every = 16});
-  LoadSpec spec = spec_for(server.url());
+  LoadSpec spec = chat_spec(server.url());
   const auto added = find_template_tokens(spec);
   REQUIRE(added.has_value());
   spec.template_tokens = *added;
-  const Measurement m = run(spec);
+  const Measurement m = run_chat(spec);
   CHECK(m.problems.has_errors());
   for (const auto& problem : m.problems.items()) CHECK(problem.rule == diag::rule::load_prompt_length);
 }
@@ -83,24 +83,24 @@ TEST_CASE("chat: a server that counts otherwise than the tokenizer of the weight
 TEST_CASE("chat: a template that leaves no room, and a server that counts too few, are refused") {
   for (const int64_t tokens : {int64_t{40}, int64_t{400}, int64_t{-3}}) {
     const ChatServer server({.template_tokens = tokens});
-    const auto added = find_template_tokens(spec_for(server.url()));
+    const auto added = find_template_tokens(chat_spec(server.url()));
     REQUIRE_FALSE(added.has_value());
     CHECK(added.error().rule == diag::rule::load_template_unknown);
   }
 }
 
 TEST_CASE("chat: a server that does not answer, or has no such path, is named as that") {
-  CHECK(find_template_tokens(spec_for("http://127.0.0.1:1")).error().rule == diag::rule::http_connect_failed);
+  CHECK(find_template_tokens(chat_spec("http://127.0.0.1:1")).error().rule == diag::rule::http_connect_failed);
   const test::HttpServer other(
       [](const test::HttpRequest&, test::Reply& reply) { reply.whole(404, "text/plain", "not here"); });
-  CHECK(find_template_tokens(spec_for(other.url())).error().rule == diag::rule::load_http_status);
+  CHECK(find_template_tokens(chat_spec(other.url())).error().rule == diag::rule::load_http_status);
 }
 
 TEST_CASE("chat: without continuous usage the reply's length rests on the final usage, and says so") {
   const ChatServer server({.continuous_usage = false});
-  LoadSpec spec = spec_for(server.url());
+  LoadSpec spec = chat_spec(server.url());
   spec.template_tokens = 7;
-  const Measurement m = run(spec);
+  const Measurement m = run_chat(spec);
   REQUIRE(m.problems.items().size() == 1);
   CHECK(m.problems.items()[0].rule == diag::rule::load_received_unknown);
   for (const sample::Sample& s : m.samples) {
@@ -111,7 +111,7 @@ TEST_CASE("chat: without continuous usage the reply's length rests on the final 
 }
 
 TEST_CASE("chat: the body holds one message of words and the same limits as a completion") {
-  LoadSpec spec = spec_for("http://127.0.0.1:1");
+  LoadSpec spec = chat_spec("http://127.0.0.1:1");
   spec.template_tokens = 7;
   const auto body = nlohmann::json::parse(completion_body(spec, 77), nullptr, false);
   REQUIRE(body.is_object());
@@ -125,7 +125,7 @@ TEST_CASE("chat: the body holds one message of words and the same limits as a co
 }
 
 TEST_CASE("chat: a spec without words, or with a template that fills the prompt, is refused") {
-  LoadSpec spec = spec_for("http://127.0.0.1:1");
+  LoadSpec spec = chat_spec("http://127.0.0.1:1");
   CHECK(check(spec).empty());
   spec.prompt_words = {"only"};
   spec.template_tokens = 40;

@@ -49,7 +49,7 @@ std::string final_usage(int counted) {
       counted));
 }
 const std::string kDone = "data: [DONE]\n\n";
-using Rules = std::vector<std::string>;
+using RuleList = std::vector<std::string>;
 
 }  // namespace
 
@@ -145,7 +145,7 @@ TEST_CASE("completion stream: halves of a character in two events are text, and 
 
 TEST_CASE("completion stream: what only looks like a half of a character is malformed as ever") {
   for (const char* bad : {R"({"a": "\ud83)", R"({"a": "\ud8zz"})", R"({"a": \ud83d})", R"({"a": "\ud83d)"})
-    CHECK(observe({event(bad), kDone}).rules == Rules{"load/malformed-event"});
+    CHECK(observe({event(bad), kDone}).rules == RuleList{"load/malformed-event"});
 }
 
 TEST_CASE("completion stream: the first finish reason counts") {
@@ -160,16 +160,16 @@ TEST_CASE("completion stream: an error event in either form is load/server-error
         std::string("event: error\ndata: CUDA out of memory\n\n")}) {
     CAPTURE(bad);
     const auto o = observe({tokens("a", "1", 1), bad, kDone});
-    CHECK(o.rules == Rules{"load/server-error"});
+    CHECK(o.rules == RuleList{"load/server-error"});
     CHECK(contains(o.messages, "CUDA out of memory"));
     CHECK(*o.sample.received_tokens == 1);
   }
 }
 
 TEST_CASE("completion stream: an end without [DONE] is a warning if all is there, a cut if not") {
-  CHECK(observe({tokens("a", "1", 1, "\"length\""), final_usage(1)}).rules == Rules{"load/no-done"});
-  CHECK(observe({tokens("a", "1", 1)}).rules == Rules{"load/stream-cut"});
-  CHECK(observe({tokens("a", "1", -1, "\"length\"")}).rules == Rules{"load/stream-cut"});
+  CHECK(observe({tokens("a", "1", 1, "\"length\""), final_usage(1)}).rules == RuleList{"load/no-done"});
+  CHECK(observe({tokens("a", "1", 1)}).rules == RuleList{"load/stream-cut"});
+  CHECK(observe({tokens("a", "1", -1, "\"length\"")}).rules == RuleList{"load/stream-cut"});
   CHECK(observe({tokens("a", "1", 1)}, false).rules.empty());  // the transport says what happened
 }
 
@@ -181,14 +181,14 @@ TEST_CASE("completion stream: [DONE] without its blank line counts, and what fol
 }
 
 TEST_CASE("completion stream: what is no event stream, no JSON or counts backwards is said") {
-  CHECK(observe({"<html>"}).rules == Rules{"load/not-a-stream"});
-  CHECK(observe({}).rules == Rules{"load/not-a-stream"});
-  CHECK(observe({event("{broken"), kDone}).rules == Rules{"load/malformed-event"});
-  CHECK(observe({event("[1,2]"), event("{broken"), kDone}).rules == Rules{"load/malformed-event"});
-  CHECK(observe({tokens("a", "", 5), tokens("b", "", 3), kDone}).rules == Rules{"load/malformed-event"});
-  CHECK(observe({tokens("a", "\"x\"", 1), kDone}).rules == Rules{"load/malformed-event"});
+  CHECK(observe({"<html>"}).rules == RuleList{"load/not-a-stream"});
+  CHECK(observe({}).rules == RuleList{"load/not-a-stream"});
+  CHECK(observe({event("{broken"), kDone}).rules == RuleList{"load/malformed-event"});
+  CHECK(observe({event("[1,2]"), event("{broken"), kDone}).rules == RuleList{"load/malformed-event"});
+  CHECK(observe({tokens("a", "", 5), tokens("b", "", 3), kDone}).rules == RuleList{"load/malformed-event"});
+  CHECK(observe({tokens("a", "\"x\"", 1), kDone}).rules == RuleList{"load/malformed-event"});
   const auto huge = observe({"data: " + std::string(17 << 20, 'x')});
-  CHECK(huge.rules == Rules{"load/malformed-event"});
+  CHECK(huge.rules == RuleList{"load/malformed-event"});
 }
 
 TEST_CASE("completion stream: hostile values neither crash nor count") {

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 using test::Fault;
 using test::FaultEngine;
 
-LoadSpec spec_for(const std::string& url, int64_t requests) {
+LoadSpec open_spec(const std::string& url, int64_t requests) {
   return {.job = "job",
           .base_url = url,
           .model = "embedded",
@@ -32,7 +32,7 @@ LoadSpec spec_for(const std::string& url, int64_t requests) {
           .seed = 1};
 }
 
-diag::Result<diag::Done> keep_nothing(const sample::Sample&) {
+diag::Result<diag::Done> drop(const sample::Sample&) {
   return diag::Done{};
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("open loop: requests are sent on the schedule and not before, answered
   // Each reply takes longer than many gaps.
   const FaultEngine engine({.step = milliseconds(10)});
   const Arrivals arrivals{.per_second = 500};
-  const auto m = run_open_loop(spec_for(engine.url(), 20), arrivals, keep_nothing);
+  const auto m = run_open_loop(open_spec(engine.url(), 20), arrivals, drop);
   REQUIRE(m.has_value());
   CHECK_FALSE(m->problems.has_errors());  // a busy machine may send late, and says so
   CHECK(m->not_sent == 0);
@@ -98,7 +98,7 @@ TEST_CASE("open loop: what falls due while the client is busy is still sent, and
   const FaultEngine engine({});
   int taken = 0;
   int64_t busy_until_ns = 0;
-  const auto m = run_open_loop(spec_for(engine.url(), 40), {.per_second = 100},
+  const auto m = run_open_loop(open_spec(engine.url(), 40), {.per_second = 100},
                                [&](const sample::Sample& s) -> diag::Result<diag::Done> {
                                  // The sink of the first measured request holds up everything for 60 ms.
                                  if (s.phase == sample::Phase::kMeasured && taken++ == 0) {
@@ -121,10 +121,10 @@ TEST_CASE("open loop: what falls due while the client is busy is still sent, and
 TEST_CASE("open loop: a stop request ends a wait for the next request") {
   const FaultEngine engine({});
   std::stop_source stop;
-  LoadSpec spec = spec_for(engine.url(), 10);
+  LoadSpec spec = open_spec(engine.url(), 10);
   // The second request is due after a minute.
   const auto m = run_open_loop(
-      spec, {.per_second = 1.0 / 60}, keep_nothing,
+      spec, {.per_second = 1.0 / 60}, drop,
       [&](const Progress& p) {
         if (p.phase == sample::Phase::kMeasured && p.finished == 1) stop.request_stop();
       },
@@ -137,7 +137,7 @@ TEST_CASE("open loop: a stop request ends a wait for the next request") {
 
 TEST_CASE("open loop: a dead server ends the load") {
   const FaultEngine engine({.fault = Fault::kDieMidway});
-  const auto m = run_open_loop(spec_for(engine.url(), 100), {.per_second = 200}, keep_nothing);
+  const auto m = run_open_loop(open_spec(engine.url(), 100), {.per_second = 200}, drop);
   REQUIRE(m.has_value());
   CHECK(m->not_sent > 0);
   CHECK(static_cast<int64_t>(measured(*m).size()) + m->not_sent == 100);
@@ -149,7 +149,7 @@ TEST_CASE("open loop: a dead server ends the load") {
 TEST_CASE("open loop: a rate that is none is refused before anything is sent") {
   const FaultEngine engine({});
   for (const double rate : {0.0, -1.0, 1e7, std::nan("")})
-    CHECK(run_open_loop(spec_for(engine.url(), 1), {.per_second = rate}, keep_nothing).error().rule ==
+    CHECK(run_open_loop(open_spec(engine.url(), 1), {.per_second = rate}, drop).error().rule ==
           diag::rule::load_bad_spec);
   CHECK(engine.server().requests().empty());
 }

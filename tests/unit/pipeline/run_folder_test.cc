@@ -32,7 +32,7 @@ TEST_CASE("run folder: a stage file of another version, or a damaged one, is not
   }
 }
 
-TEST_CASE("run folder: one process at a time; a new run does not take a folder that holds one") {
+TEST_CASE("run folder: one process at a time, and a new run does not take a folder that holds one") {
   auto parent = base::TempDir::create().value();
   const fs::path path = parent.path() / "run";
   {

@@ -3,16 +3,13 @@
 #include "orchestrator/diag/rules/matrix.h"
 #include "orchestrator/schema/checkout.h"
 #include "tests/support/catch.h"
+#include "tests/unit/plan/repository.h"
 
 using namespace sweep;
+using test::repository;
 namespace rule = diag::rule;
 
 namespace {
-
-const schema::Checkout& repository() {
-  static const schema::Checkout kCheckout = schema::load_checkout(SWEEP_SOURCE_DIR);
-  return kCheckout;
-}
 
 const plan::Setting* find(const std::vector<plan::Setting>& settings, std::string_view name) {
   for (const plan::Setting& setting : settings)

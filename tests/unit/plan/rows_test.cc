@@ -4,16 +4,13 @@
 
 #include "orchestrator/yaml/parse.h"
 #include "tests/support/catch.h"
+#include "tests/unit/plan/repository.h"
 
 using namespace sweep;
 using nlohmann::json;
+using test::repository;
 
 namespace {
-
-const schema::Checkout& repository() {
-  static const schema::Checkout kCheckout = schema::load_checkout(SWEEP_SOURCE_DIR);
-  return kCheckout;
-}
 
 // A checkout of one entry whose single-node search space is given.
 schema::Checkout checkout_of(const std::string& search_space) {

@@ -13,7 +13,7 @@ namespace sweep::test {
 
 namespace {
 
-using Found = std::vector<std::string>;
+using Places = std::vector<std::string>;
 
 const std::set<std::string> kAnnotations{"$schema", "title", "description", "default", "definitions"};
 const std::set<std::string> kKeywords{"$ref",     "type",    "enum",
@@ -47,8 +47,8 @@ class Validator {
  public:
   explicit Validator(const Json& root) : root_(root) {}
 
-  Found check(const Json& schema, const Json& value, const std::string& path) const {
-    Found found;
+  Places check(const Json& schema, const Json& value, const std::string& path) const {
+    Places found;
     if (schema.is_boolean()) {
       if (!schema.get<bool>()) found.push_back(path + ": not allowed");
       return found;
@@ -68,7 +68,7 @@ class Validator {
  private:
   bool accepts(const Json& schema, const Json& value) const { return check(schema, value, "").empty(); }
 
-  void check_value(const Json& schema, const Json& value, const std::string& path, Found& found) const {
+  void check_value(const Json& schema, const Json& value, const std::string& path, Places& found) const {
     const auto complain = [&](const char* what) { found.push_back(fmt::format("{}: {}", path, what)); };
     if (schema.contains("type")) {
       const Json types = schema["type"].is_array() ? schema["type"] : Json::array({schema["type"]});
@@ -92,7 +92,7 @@ class Validator {
     }
   }
 
-  void check_object(const Json& schema, const Json& value, const std::string& path, Found& found) const {
+  void check_object(const Json& schema, const Json& value, const std::string& path, Places& found) const {
     if (schema.contains("required"))
       for (const Json& name : schema["required"])
         if (!value.contains(name.get<std::string>()))
@@ -116,14 +116,14 @@ class Validator {
     }
   }
 
-  void check_array(const Json& schema, const Json& value, const std::string& path, Found& found) const {
+  void check_array(const Json& schema, const Json& value, const std::string& path, Places& found) const {
     if (schema.contains("minItems") && value.size() < schema["minItems"]) found.push_back(path + ": too few items");
     if (schema.contains("items"))
       for (size_t i = 0; i < value.size(); ++i)
         append(check(schema["items"], value[i], fmt::format("{}/{}", path, i)), found);
   }
 
-  void check_combined(const Json& schema, const Json& value, const std::string& path, Found& found) const {
+  void check_combined(const Json& schema, const Json& value, const std::string& path, Places& found) const {
     const auto accepted = [&](const char* keyword) {
       return std::count_if(schema[keyword].begin(), schema[keyword].end(),
                            [&](const Json& sub) { return accepts(sub, value); });
@@ -139,7 +139,7 @@ class Validator {
     }
   }
 
-  static void append(const Found& more, Found& found) { found.insert(found.end(), more.begin(), more.end()); }
+  static void append(const Places& more, Places& found) { found.insert(found.end(), more.begin(), more.end()); }
 
   const Json& root_;
 };
@@ -148,7 +148,7 @@ class SchemaCheck {
  public:
   explicit SchemaCheck(const Json& root) : root_(root) {}
 
-  Found run() {
+  Places run() {
     walk(root_, "#");
     if (root_.contains("definitions"))
       for (const auto& [name, definition] : root_["definitions"].items()) {
@@ -194,7 +194,7 @@ class SchemaCheck {
 
   const Json& root_;
   std::set<std::string> used_;
-  Found found_;
+  Places found_;
 };
 
 }  // namespace

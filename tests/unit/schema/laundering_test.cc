@@ -9,10 +9,10 @@ namespace {
 
 const std::string kImage = "lmsysorg/sglang:v0.5.17@sha256:" + std::string(64, 'a');
 
-struct Checkout {
+struct ChangedCheckout {
   test::TestDir folder;
 
-  Checkout() {
+  ChangedCheckout() {
     folder.write("matrix/runners.yaml",
                  "labels: { h200: [h200_0], b200: [b200_0], cluster:b200: [b200_0] }\n"
                  "hardware: { h200: { gpus-per-node: 8 }, b200: { gpus-per-node: 8 } }\n");
@@ -68,7 +68,7 @@ TEST_CASE("laundering: a recipe cannot force the length of an entry that states 
            vllm_head + "      extra-args: \"--seed 1 --spec-decode-acceptance-length 2.25\"\n",
            vllm_head + "      spec_decode_acceptance_rate: 0.4\n",
        }) {
-    const Checkout checkout;
+    const ChangedCheckout checkout;
     checkout.recipe(backend);
     INFO(backend);
     CHECK(checkout.reports("acceptance/set-in-recipe"));
@@ -78,12 +78,12 @@ TEST_CASE("laundering: a recipe cannot force the length of an entry that states 
 TEST_CASE("laundering: environment of every process, merged and aliased blocks, and overrides count") {
   const std::string sglang = std::string("  sglang_config: { aggregated: { ") + kFlags + " } }\n";
   {
-    const Checkout checkout;
+    const ChangedCheckout checkout;
     checkout.recipe(sglang, "environment: { SGLANG_SIMULATE_ACC_LEN: \"5.7\" }\n");
     CHECK(checkout.reports("acceptance/set-in-recipe"));
   }
   {
-    const Checkout checkout;
+    const ChangedCheckout checkout;
     checkout.recipe(
         "  prefill_environment: &e { SGLANG_SIMULATE_ACC_LEN: \"5.7\" }\n"
         "  aggregated_environment: { <<: *e, A: b }\n" +
@@ -91,7 +91,7 @@ TEST_CASE("laundering: environment of every process, merged and aliased blocks, 
     CHECK(checkout.reports("acceptance/set-in-recipe"));
   }
   {
-    const Checkout checkout;
+    const ChangedCheckout checkout;
     checkout.entry("  recipe: recipes/r.yaml:zip_override_z[1]\n");
     checkout.folder.write("recipes/r.yaml",
                           "base:\n  name: r\n  model: { path: tiny, container: tiny, precision: fp8 }\n"
@@ -106,7 +106,7 @@ TEST_CASE("laundering: environment of every process, merged and aliased blocks, 
 }
 
 TEST_CASE("laundering: the embedded engine takes no acceptance from a recipe") {
-  const Checkout checkout;
+  const ChangedCheckout checkout;
   checkout.recipe(
       "  type: embedded\n  embedded_config: { aggregated: { num-draft-tokens: 3, acceptance-length: 4 } }\n");
   CHECK(checkout.reports("acceptance/set-in-recipe"));
@@ -119,7 +119,7 @@ TEST_CASE("laundering: additional-settings force nothing") {
            settings + "] }, decode: { num-worker: 1, tp: 8, ep: 1, dp-attn: false }";
   };
   const auto reports = [&](const std::string& settings, std::string_view slug) {
-    const Checkout checkout;
+    const ChangedCheckout checkout;
     checkout.folder.write("matrix/x.yaml",
                           "e:\n  image: " + kImage +
                               "\n  model: example-org/Tiny\n  model-prefix: tiny\n  precision: fp8\n"
@@ -136,7 +136,7 @@ TEST_CASE("laundering: additional-settings force nothing") {
 }
 
 TEST_CASE("laundering: an explicit length needs research-only wherever it stands") {
-  const Checkout checkout;
+  const ChangedCheckout checkout;
   checkout.entry("  num-draft-tokens: 7\n",
                  "tp: 8, spec-decoding: mtp, acceptance: { source: explicit, length: 5.7 }, conc-list: [1]");
   CHECK(checkout.reports("acceptance/explicit-needs-research-only"));
@@ -150,7 +150,7 @@ TEST_CASE("laundering: an explicit length needs research-only wherever it stands
 }
 
 TEST_CASE("laundering: a recipe's engine flags cannot load another model or revision") {
-  const Checkout checkout;
+  const ChangedCheckout checkout;
   for (const char* flag : {"model-path: other-org/Big", "model_path: other-org/Big", "model: hf:other-org/Big"}) {
     checkout.recipe(std::string("  sglang_config: { aggregated: { ") + kFlags + ", " + flag + " } }\n");
     INFO(flag);

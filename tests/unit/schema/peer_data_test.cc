@@ -23,7 +23,7 @@ std::map<std::string, size_t> count_by_rule(const diag::Diagnostics& out) {
 
 }  // namespace
 
-TEST_CASE("peer data: both master files decode; what is found in them is right") {
+TEST_CASE("peer data: both master files decode, and what is found in them is right") {
   const fs::path peer = peer_folder();
   if (peer.empty()) SWEEP_SKIP("the peer's data is not beside the checkout");
   const auto validation = schema::validate_paths(

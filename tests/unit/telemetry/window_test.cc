@@ -9,14 +9,14 @@ using namespace sweep::telemetry;
 
 namespace {
 
-struct Parsed {
+struct ParsedWindow {
   std::optional<Window> window;
   std::string findings;
 };
 
-Parsed parse(const std::string& text) {
+ParsedWindow parse_text(const std::string& text) {
   diag::Diagnostics out;
-  Parsed parsed{.window = parse_window("window.json", text, out), .findings = {}};
+  ParsedWindow parsed{.window = parse_window("window.json", text, out), .findings = {}};
   parsed.findings = diag::render_text(out, {});
   return parsed;
 }
@@ -24,7 +24,7 @@ Parsed parse(const std::string& text) {
 }  // namespace
 
 TEST_CASE("window: local times, Unix times and those of a run are told apart") {
-  const Parsed local = parse(
+  const ParsedWindow local = parse_text(
       R"({"start": "2026-11-03T10:00:03.500", "end": "2026-11-03T10:00:07.250", "expected_gpus": 2, "output_tokens": 9})");
   INFO(local.findings);
   REQUIRE(local.window.has_value());
@@ -33,18 +33,19 @@ TEST_CASE("window: local times, Unix times and those of a run are told apart") {
   CHECK(local.window->expected_gpus == 2);
   CHECK(local.window->output_tokens == 9);
 
-  const Parsed zoned = parse(R"({"start": "1970-01-01T01:00:01+01:00", "end": 2.25})");
+  const ParsedWindow zoned = parse_text(R"({"start": "1970-01-01T01:00:01+01:00", "end": 2.25})");
   INFO(zoned.findings);
   REQUIRE(zoned.window.has_value());
   CHECK(zoned.window->on(Clock::kUnix)->begin_ns == 1'000'000'000);
   CHECK(zoned.window->on(Clock::kUnix)->seconds() == Approx(1.25));
 
-  const Parsed srt = parse(R"({"benchmark_start_time_unix": 1789384980.5, "benchmark_end_time_unix": 1789384984})");
+  const ParsedWindow srt =
+      parse_text(R"({"benchmark_start_time_unix": 1789384980.5, "benchmark_end_time_unix": 1789384984})");
   REQUIRE(srt.window.has_value());
   CHECK(srt.window->on(Clock::kUnix)->seconds() == Approx(3.5));
 
-  const Parsed run =
-      parse(R"({"window": {"start_ns": 5, "end_ns": 7, "start_unix_ns": 1005, "end_unix_ns": 1007}, "windows": []})");
+  const ParsedWindow run = parse_text(
+      R"({"window": {"start_ns": 5, "end_ns": 7, "start_unix_ns": 1005, "end_unix_ns": 1007}, "windows": []})");
   INFO(run.findings);
   REQUIRE(run.window.has_value());
   CHECK(run.window->on(Clock::kMonotonic)->begin_ns == 5);
@@ -53,7 +54,7 @@ TEST_CASE("window: local times, Unix times and those of a run are told apart") {
 
 TEST_CASE("window: what cannot be meant is refused at its place") {
   const auto refused = [](const std::string& text, std::string_view part) {
-    const Parsed parsed = parse(text);
+    const ParsedWindow parsed = parse_text(text);
     INFO(text << "\n" << parsed.findings);
     CHECK_FALSE(parsed.window.has_value());
     CHECK(contains(parsed.findings, "window.json:1:"));

@@ -65,7 +65,7 @@ std::vector<std::string> rules_of(const Agreement& agreement) {
   for (const diag::Diagnostic& d : agreement.findings.items()) rules.emplace_back(d.rule.info().slug);
   return rules;
 }
-using Rules = std::vector<std::string>;
+using RuleNames = std::vector<std::string>;
 
 std::string messages(const Agreement& agreement) {
   std::string all;
@@ -107,7 +107,7 @@ TEST_CASE("agree: another digest names hosts, file and both digests") {
   file_of(all[1], path).sha256 = sha256('b');
   const Agreement agreement = agree(all);
   CHECK_FALSE(agreement.agreed);
-  CHECK(rules_of(agreement) == Rules{"weights/hosts-disagree"});
+  CHECK(rules_of(agreement) == RuleNames{"weights/hosts-disagree"});
   const std::string text = messages(agreement);
   for (const std::string& part :
        {fmt::format("\"{}\" differs", path), "\"node0\" has SHA-256 " + before, "\"node1\" has SHA-256 " + sha256('b')})
@@ -141,7 +141,7 @@ TEST_CASE("agree: everything that differs is found at once") {
   erase(all[1], "tokenizer.json");
   file_of(all[2], "README.md").size = 8;
   const Agreement agreement = agree(all);
-  CHECK(rules_of(agreement) == Rules(6, "weights/hosts-disagree"));
+  CHECK(rules_of(agreement) == RuleNames(6, "weights/hosts-disagree"));
   const std::string text = messages(agreement);
   CHECK(contains(text, "different models: \"node2\" has org/other"));
   CHECK(contains(text, "different revisions: \"node1\" has " + std::string(40, 'c')));
@@ -200,7 +200,7 @@ TEST_CASE("agree: a host of which only download records were compared is not ver
     f.status = FileStatus::kNotChecked;
   }
   const Agreement agreement = agree(all);
-  CHECK(rules_of(agreement) == Rules{"weights/host-not-verified"});
+  CHECK(rules_of(agreement) == RuleNames{"weights/host-not-verified"});
   CHECK(contains(messages(agreement), "\"node1\" is not verified: the content of its files was not read"));
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("agree: an interrupted verification is not held against the files it d
   open.status = FileStatus::kNotChecked;
   open.sha256.reset();
   const Agreement agreement = agree(all);
-  CHECK(rules_of(agreement) == Rules{"weights/host-not-verified"});
+  CHECK(rules_of(agreement) == RuleNames{"weights/host-not-verified"});
   CHECK(contains(messages(agreement), "its verification was interrupted"));
   CHECK(agreement.identical_files[static_cast<size_t>(ContentClass::kOther)] == 0);
 }
@@ -241,7 +241,7 @@ TEST_CASE("agree: a report that contradicts itself is not believed") {
   }
   const Agreement agreement = agree(all);
   CHECK_FALSE(agreement.agreed);
-  CHECK(rules_of(agreement) == Rules(2, "weights/host-not-verified"));
+  CHECK(rules_of(agreement) == RuleNames(2, "weights/host-not-verified"));
 }
 
 TEST_CASE("agree: SHA-256 here and git blob ids there are never taken for equal") {
@@ -253,7 +253,7 @@ TEST_CASE("agree: SHA-256 here and git blob ids there are never taken for equal"
   only_git_blob(file_of(all[1], "config.json"), 'e');
   Agreement agreement = agree(all);
   CHECK_FALSE(agreement.agreed);
-  CHECK(rules_of(agreement) == Rules{"weights/not-comparable"});
+  CHECK(rules_of(agreement) == RuleNames{"weights/not-comparable"});
   CHECK(contains(messages(agreement), "\"node1\" has git blob id " + std::string(40, 'e')));
   CHECK_FALSE(agreement.differences.at(0).comparable);
 
@@ -261,7 +261,7 @@ TEST_CASE("agree: SHA-256 here and git blob ids there are never taken for equal"
   CHECK(agree(all).agreed);
   file_of(all[2], "config.json").git_blob = std::string(40, 'd');
   agreement = agree(all);
-  CHECK(rules_of(agreement) == Rules{"weights/hosts-disagree"});
+  CHECK(rules_of(agreement) == RuleNames{"weights/hosts-disagree"});
   CHECK(contains(messages(agreement), "\"config.json\" differs"));
   for (HostReport& host : all) only_git_blob(file_of(host, "config.json"), 'e');
   CHECK(agree(all).agreed);

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kCommit(40, '1');
-const std::string kOtherCommit(40, 'a');
+const std::string kAnotherCommit(40, 'a');
 
 // Why the text is no record; empty if it is one.
 std::string refused(const std::string& text) {
@@ -80,17 +80,17 @@ TEST_CASE("records: those of the pinned commit and content say nothing") {
 
 TEST_CASE("records: other commits are one warning with counts, and the smaller group's files by name") {
   const Fetched m;
-  m.record("config.json", kOtherCommit, m.sha256("config.json"));
+  m.record("config.json", kAnotherCommit, m.sha256("config.json"));
   Report report = m.verify();
   CHECK(report.verified);
   CHECK(rules_of(report) == Rules{"weights/mixed-revisions"});
   CHECK(report.findings.items().size() == 1);
   CHECK(contains(messages_of(report), "5 files of commit " + m.pin.revision + " (pinned)"));
-  CHECK(contains(messages_of(report), "1 file of commit " + kOtherCommit + ": \"config.json\""));
-  for (const PinnedFile& file : m.pin.files) m.record(file.path, kOtherCommit, *file.sha256);
+  CHECK(contains(messages_of(report), "1 file of commit " + kAnotherCommit + ": \"config.json\""));
+  for (const PinnedFile& file : m.pin.files) m.record(file.path, kAnotherCommit, *file.sha256);
   report = m.verify();
   CHECK(report.verified);
-  CHECK(contains(messages_of(report), "6 files of commit " + kOtherCommit));
+  CHECK(contains(messages_of(report), "6 files of commit " + kAnotherCommit));
 }
 
 TEST_CASE("records: another identifier is a warning, and never makes wrong content right") {
@@ -125,11 +125,11 @@ TEST_CASE("records: malformed ones, links among them, and unfinished downloads a
   const fs::path records = m.dir / ".cache/huggingface/download";
   fs::remove(records / "config.json.metadata");
   const test::TestDir outside;
-  outside.write("r", record_text(kOtherCommit, "x"));
+  outside.write("r", record_text(kAnotherCommit, "x"));
   fs::create_symlink(outside / "r", records / "config.json.metadata");
   report = m.verify();
   CHECK(rules_of(report) == Rules{"weights/record-malformed"});
-  CHECK(!contains(messages_of(report), kOtherCommit));
+  CHECK(!contains(messages_of(report), kAnotherCommit));
   fs::remove(records / "config.json.metadata");
   m.dir.write(".cache/huggingface/download/Ab_c=." + m.sha256("config.json") + ".incomplete", "x");
   m.dir.write(".cache/huggingface/download/Ab_c=." + kCommit + ".incomplete", "x");

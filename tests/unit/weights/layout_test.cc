@@ -95,7 +95,7 @@ TEST_CASE("layout: plain copies in a snapshot, where links are not possible, ver
   CHECK(report.findings.empty());
 }
 
-TEST_CASE("layout: the pin's revision selects the snapshot; a branch that points elsewhere does not matter") {
+TEST_CASE("layout: the pin's revision selects the snapshot, and a branch that points elsewhere does not matter") {
   const Cached m;
   m.cache.write("models--org--tiny/refs/main", kOtherCommit);
   m.cache.write("models--org--tiny/snapshots/" + kOtherCommit + "/config.json", "{}");

@@ -12,15 +12,16 @@ namespace sweep::weights {
 
 namespace {
 
-using Rules = std::vector<diag::RuleId>;
+using RuleIds = std::vector<diag::RuleId>;
 
 const PinSource kSource{.model = "tiny", .revision = {}, .generator = "tool 1"};
 
 // The rules of what was reported instead of a pin.
-Rules refusals(const std::filesystem::path& dir, const PinSource& source = kSource, const std::stop_token& stop = {}) {
+RuleIds refusals(const std::filesystem::path& dir, const PinSource& source = kSource,
+                 const std::stop_token& stop = {}) {
   diag::Diagnostics diagnostics;
   CHECK(!pin_from_dir(dir, source, {}, diagnostics, stop));
-  Rules rules;
+  RuleIds rules;
   for (const auto& diagnostic : diagnostics.items()) rules.push_back(diagnostic.rule);
   return rules;
 }
@@ -58,11 +59,11 @@ TEST_CASE("pin from a folder: a model that would not load, or by half, is not pi
   test::write_tiny_model(dir.path());
   SECTION("a shard is cut") {
     dir.write(test::shard_name(1, 3), dir.read(test::shard_name(1, 3)).substr(0, 100));
-    CHECK((refusals(dir.path()) == Rules{diag::rule::weights_header_malformed}));
+    CHECK((refusals(dir.path()) == RuleIds{diag::rule::weights_header_malformed}));
   }
   SECTION("a shard is missing") {
     std::filesystem::remove(dir / test::shard_name(3, 3));
-    CHECK((refusals(dir.path()) == Rules{diag::rule::weights_index_names_missing_shard}));
+    CHECK((refusals(dir.path()) == RuleIds{diag::rule::weights_index_names_missing_shard}));
   }
 }
 
@@ -78,19 +79,19 @@ TEST_CASE("pin from a folder: the snapshot of a hub cache gives the revision, an
   REQUIRE(pin.has_value());
   CHECK(pin->revision == commit);
   CHECK((refusals(snapshot, {.model = "org/tiny", .revision = std::string(40, 'd'), .generator = {}}) ==
-         Rules{diag::rule::weights_revision_mismatch}));
+         RuleIds{diag::rule::weights_revision_mismatch}));
 }
 
 TEST_CASE("pin from a folder: fails for a link that leaves it, for no folder, and when stopped") {
   const test::TestDir dir;
   const test::TestDir outside;
-  CHECK((refusals(dir / "absent") == Rules{diag::rule::weights_unreadable}));
+  CHECK((refusals(dir / "absent") == RuleIds{diag::rule::weights_unreadable}));
   dir.write("a", "x");
   std::stop_source stop;
   stop.request_stop();
-  CHECK((refusals(dir.path(), kSource, stop.get_token()) == Rules{diag::rule::weights_not_checked}));
+  CHECK((refusals(dir.path(), kSource, stop.get_token()) == RuleIds{diag::rule::weights_not_checked}));
   std::filesystem::rename(dir / "a", dir / "a\\b");
-  CHECK((refusals(dir.path()) == Rules{diag::rule::weights_path_escape}));
+  CHECK((refusals(dir.path()) == RuleIds{diag::rule::weights_path_escape}));
   std::filesystem::create_symlink(outside.write("secret", "x"), dir / "b");
   CHECK(refusals(dir.path()).size() == 2);
 }

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kModel = "example-org/Nimbus-V4-Flash";
-const std::string kRevision = "3f1c0d5a9b7e4c2286d1a0f4e5b6c7d8e9f00112";
+const std::string kPinned = "3f1c0d5a9b7e4c2286d1a0f4e5b6c7d8e9f00112";
 
 fs::path case_folder(const char* name) {
   const fs::path data = test::reference_data();
@@ -19,7 +19,7 @@ fs::path case_folder(const char* name) {
 }
 
 Pin pin_of_case(const fs::path& folder) {
-  return pin_from_tree(folder / "tree.json", kModel, kRevision);
+  return pin_from_tree(folder / "tree.json", kModel, kPinned);
 }
 
 size_t count_ok(const Report& report) {
@@ -76,7 +76,7 @@ TEST_CASE("reported cases: records of two commits are counted, and prove nothing
     CHECK(!report.verified);
     CHECK(!report.findings.has_errors());
     CHECK(report.bytes == 0);
-    CHECK(contains(messages_of(report), "4 files of commit " + kRevision + " (pinned)"));
+    CHECK(contains(messages_of(report), "4 files of commit " + kPinned + " (pinned)"));
     CHECK(contains(messages_of(report), "1 file of commit a41be7720c93d5f6e8b1920374651827364fedcb: \"config.json\""));
     CHECK(contains(messages_of(report), "5 files: identifier only, bytes not hashed"));
     for (const FileReport& file : report.files)

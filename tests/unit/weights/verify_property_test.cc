@@ -30,7 +30,7 @@ std::string read(const fs::path& path) {
   return *content;
 }
 
-void write(const fs::path& path, const std::string& content) {
+void write_file(const fs::path& path, const std::string& content) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << content;
   file.close();
@@ -40,7 +40,7 @@ void write(const fs::path& path, const std::string& content) {
 void write_model(const fs::path& dir) {
   test::write_tiny_model(dir, {.shards = kShards});
   fs::create_directory(dir / "encoder");
-  write(dir / "encoder" / "config.json", R"({"layers":2})");
+  write_file(dir / "encoder" / "config.json", R"({"layers":2})");
 }
 
 // The same model in one of the layouts.
@@ -80,8 +80,8 @@ class Mutator {
 
   void change_content(const std::string& content) {
     const fs::path real = fs::canonical(path());
-    undo_.emplace_back([real, original = read(real)] { write(real, original); });
-    write(real, content);
+    undo_.emplace_back([real, original = read(real)] { write_file(real, original); });
+    write_file(real, content);
   }
   // Takes the name away; undo puts it back as it was, a link as a link.
   void take_away(const fs::path& path) {
@@ -157,9 +157,9 @@ class Mutator {
     const bool commit = random_.below(2) == 0;
     const fs::path record = target_->files / ".cache/huggingface/download" / (name_ + ".metadata");
     const std::string text = read(record);
-    undo_.emplace_back([record, text] { write(record, text); });
-    write(record, commit ? std::string(40, 'e') + text.substr(40)
-                         : text.substr(0, 41) + std::string(64, 'e') + text.substr(41 + 64));
+    undo_.emplace_back([record, text] { write_file(record, text); });
+    write_file(record, commit ? std::string(40, 'e') + text.substr(40)
+                              : text.substr(0, 41) + std::string(64, 'e') + text.substr(41 + 64));
     return commit ? "with the record of another commit" : "with the record of another object";
   }
   std::string flip_under_stale_record() {
