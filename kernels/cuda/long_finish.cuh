@@ -82,7 +82,6 @@ __device__ __forceinline__ void finish_row(const DecodeArguments& a, const Place
 template <typename Layout>
 __device__ __forceinline__ void merge_row(const DecodeArguments& a, const Place& place, uint8_t* shared,
                                           LongWorker<Layout>& worker, int warp, int lane) {
-  constexpr int kHeadsOfWarp = Layout::kHeads / kWarps;
   const int rank = cluster_rank();
   worker.publish_sums();
   // Behind it results may be written where tokens were.
@@ -94,9 +93,9 @@ __device__ __forceinline__ void merge_row(const DecodeArguments& a, const Place&
   if (warp >= kWarps) return;
   const Sender<Layout> sender(a, shared, rank, warp, lane);
   cluster_wait();
-  float sink[kHeadsOfWarp];
+  float sink[kHeadsOfWarp<Layout>];
 #pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) {
+  for (int i = 0; i < kHeadsOfWarp<Layout>; ++i) {
     const int h = warp + kWarps * i;
     const auto total = read<float2>(shared + Layout::kTotals + 8 * h);
     sender.tell(i, {total.x, total.y});

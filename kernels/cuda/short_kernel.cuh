@@ -24,10 +24,9 @@ struct ShortWork {
   int warp, lane;
   uint32_t present;
   ShortResults<Layout> results = {};
-  float by;  // of the results
 
-  // Softmax and value product of kActive groups. Behind it all blocks of the cluster have been told the sums, and take
-  // results.
+  // Softmax and value product of kActive groups. Behind it sums and results are on their way to the blocks of the
+  // cluster.
   template <int kActive>
   __device__ __forceinline__ void attend(int groups) {
     const ValueRows<Layout> rows = {shared, Layout::chunk_of_warp(warp), Layout::half_of_warp(warp), lane >> 2,
@@ -42,19 +41,21 @@ struct ShortWork {
  private:
   template <int kActive, bool kBf16>
   __device__ __forceinline__ void attend(const ValueRows<Layout>& rows, int groups) {
-    ShortValues<Layout, kActive, kBf16> values(rows);
-    const HeadSums sums = weigh_head<Layout, kActive>(shared, warp, present, lane);
+    ShortValues<Layout, kActive, kBf16> values(rows, lane);
+    HeadSums sums = {kNoMaximum, 0};
+    if (has_head<Layout>(warp)) sums = weigh_head<Layout, kActive>(shared, warp, present, lane);
     named_barrier(0, Layout::kBlockThreads);  // of warps that are in different places
     if (values.scales.spread) {
       tell(sums);
-      by = multiply_spread<Layout>(rows, values.scales, groups, results);
+      const float by = multiply_spread<Layout>(rows, values.scales, groups, results);
+      sender.send(results, by);
     } else {
       // The first products hide the shuffles, the others the way to the other blocks.
       constexpr int kFirst = (kActive + 1) / 2;
       values.template multiply<0, kFirst>(results);
       tell(sums);
       values.template multiply<kFirst, kActive>(results);
-      by = values.by();
+      sender.send(results, values.by());
     }
   }
 
@@ -69,9 +70,17 @@ struct ShortWork {
 
 // Numbers of groups that there is code for, in a block with room for kMost.
 template <int kMost>
-using GroupSizes = std::conditional_t<
-    kMost == 4, std::integer_sequence<int, 3, 4>,
-    std::conditional_t<kMost == 10, std::integer_sequence<int, 5, 6, 8, 10>, std::integer_sequence<int, kMost>>>;
+struct GroupSizes;
+template <>
+struct GroupSizes<4> : std::integer_sequence<int, 3, 4> {};
+template <>
+struct GroupSizes<10> : std::integer_sequence<int, 5, 6, 8, 10> {};
+template <>
+struct GroupSizes<12> : std::integer_sequence<int, 9, 12> {};
+template <>
+struct GroupSizes<14> : std::integer_sequence<int, 12, 14> {};
+template <>
+struct GroupSizes<16> : std::integer_sequence<int, 12, 16> {};
 
 template <typename Layout, int kSize, int... kLarger>
 __device__ __forceinline__ void attend(ShortWork<Layout>& work, int groups,
@@ -86,7 +95,8 @@ __device__ __forceinline__ void attend(ShortWork<Layout>& work, int groups,
 }
 
 template <typename Format, int kHeads, int kGroups>
-__global__ void __launch_bounds__(32 * kHeads, 1) short_kernel(const __grid_constant__ DecodeArguments a) {
+__global__ void __launch_bounds__(ShortLayout<Format, kHeads, kGroups>::kBlockThreads, 1)
+    short_kernel(const __grid_constant__ DecodeArguments a) {
   using Layout = ShortLayout<Format, kHeads, kGroups>;
   using Queries = QueryConverter<Layout>;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -96,37 +106,51 @@ __global__ void __launch_bounds__(32 * kHeads, 1) short_kernel(const __grid_cons
   const Place place = place_of<kHeads>(a, cluster_index());
   const int shard = place.part * static_cast<int>(a.splits.divisor) + rank;
 
-  ShortTokens<Layout> tokens(a, place, shard, shared, warp, lane);
-  const Head head = head_of<Format>(a, place, warp);
-  uint4 query[Queries::kPerLane];
-  Queries::load(a, place, head, lane, query);
+  ShortTokens<Layout> tokens(shared, warp, lane);
+  if (Layout::brings_tokens(warp)) tokens.ask(a, place, shard);
+  constexpr int kQueries = kHeads / Layout::kQueryWarps;  // of a warp
+  uint4 query[kQueries][Queries::kPerLane];
+  if (Layout::converts_queries(warp)) {
+#pragma unroll
+    for (int i = 0; i < kQueries; ++i) {
+      const int h = warp - Layout::kFirstQueryWarp + Layout::kQueryWarps * i;
+      Queries::load(a, place, head_of<Format>(a, place, h), lane, query[i]);
+    }
+  }
   if (lane == 0) {
-    if (warp == 0) {
+    if (warp == Layout::kFirstQueryWarp) {
 #pragma unroll
       for (int step = 0; step < Layout::kSteps; ++step) {
-        barrier_init(smem_address(shared + Layout::kCopied + 8 * step), Layout::kMergeWarps);
+        barrier_init(smem_address(shared + Layout::kCopied + 8 * step), Layout::kCopyWarps);
       }
     }
-    if (warp == 1) expect_summaries<Layout>(a, shared);
-    if (warp == 2) expect_pieces<Layout>(a, shared, rank);
+    if (warp == Layout::kFirstQueryWarp + 1) expect_summaries<Layout>(a, shared);
+    if (warp == Layout::kFirstQueryWarp + 2) expect_pieces<Layout>(a, shared, rank);
   }
   __syncwarp();
   __syncthreads();
   if constexpr (!Layout::kResultsOverQuery) cluster_arrive_relaxed();
-  tokens.start(a, shard);
-  Queries::store(a, shared, warp, lane, query);
-  const float sink[1] = {a.parts.divisor == 1 ? load_sink(a, head) : -INFINITY};
+  if (Layout::brings_tokens(warp)) tokens.start(a, shard);
+  if (Layout::converts_queries(warp)) {
+#pragma unroll
+    for (int i = 0; i < kQueries; ++i) {
+      Queries::store(a, shared, warp - Layout::kFirstQueryWarp + Layout::kQueryWarps * i, lane, query[i]);
+    }
+  }
+  const float sink[1] = {a.parts.divisor == 1 && has_head<Layout>(warp) ? load_sink(a, head_of<Format>(a, place, warp))
+                                                                        : -INFINITY};
   const Sender<Layout> sender(a, shared, rank, warp, lane);
-  tokens.store_scales();
+  if (Layout::brings_tokens(warp)) tokens.store_scales();
   __syncthreads();
+  if (Layout::brings_tokens(warp)) tokens.finish();
 
   ShortWork<Layout> work{shared, sender, warp, lane, SoftmaxRows<Layout>::present(shared, lane)};
-  const int groups = tokens.groups();
+  const int groups = Layout::kFirstQueryWarp == 0 ? tokens.groups() : read<int>(shared + Layout::kTokenGroups);
   ShortScore<Layout>(shared, warp, lane).run(groups);
   __syncthreads();
-  if constexpr (Layout::kResultsOverQuery) cluster_arrive();
+  // What was read there has been used: it needs no order.
+  if constexpr (Layout::kResultsOverQuery) cluster_arrive_relaxed();
   attend(work, groups, GroupSizes<kGroups>{});
-  sender.send(work.results, work.by);
   finish_merge<Layout>(a, place, shared, rank, sink, warp, lane);
 }
 
@@ -154,16 +178,14 @@ template <typename Format>
 Kernels describe_short_kernels() {
   if constexpr (Format::kInnerScales >= 0) {
     return {describe_short_kernel<Format, 8, 4>({.start = 3.3, .per_token = 0.02, .merge = 0.1, .per_split = 0.06}),
-            describe_short_kernel<Format, 8, 10>({.start = 3.3, .per_token = 0.025, .merge = 0.25, .per_split = 0.01}),
-            describe_short_kernel<Format, 16, 10>({.start = 5.15, .per_token = 0.0251, .merge = 0.66})};
+            describe_short_kernel<Format, 8, 10>({.start = 4.9, .per_token = 0.0155}),
+            describe_short_kernel<Format, 8, 16>({.start = 5, .per_token = 0.0155}),
+            describe_short_kernel<Format, 16, 10>({.start = 5.5, .per_token = 0.0205})};
   } else {
     return {describe_short_kernel<Format, 8, 4>({.start = 3.05, .per_token = 0.0222, .merge = 0.32}),
-            describe_short_kernel<Format, 8, 10>({.start = 4.7, .per_token = 0.0118}),
-            describe_short_kernel<Format, 8, 9>({.start = 4.9, .per_token = 0.0092}),
-            describe_short_kernel<Format, 8, 12>({.start = 4.3, .per_token = 0.0138}),
-            describe_short_kernel<Format, 8, 14>({.start = 4.75, .per_token = 0.013, .merge = 0.15, .per_split = 0.01}),
-            describe_short_kernel<Format, 16, 9>({.start = 6.9, .per_token = 0.0075}),
-            describe_short_kernel<Format, 16, 12>({.start = 7.1, .per_token = 0.0121, .per_split = 0.01})};
+            describe_short_kernel<Format, 8, 10>({.start = 4.6, .per_token = 0.0105, .per_split = 0.01}),
+            describe_short_kernel<Format, 8, 14>({.start = 4.6, .per_token = 0.0125}),
+            describe_short_kernel<Format, 16, 12>({.start = 6, .per_token = 0.013})};
   }
 }
 

@@ -6,6 +6,14 @@
 
 namespace flashmla::cuda {
 
+// Heads of a warp in the softmax; there may be more warps than heads.
+template <typename Layout>
+constexpr int kHeadsOfWarp = (Layout::kHeads + Layout::kMergeWarps - 1) / Layout::kMergeWarps;
+template <typename Layout>
+__device__ __forceinline__ bool has_head(int warp) {
+  return Layout::kHeads >= Layout::kMergeWarps || warp < Layout::kHeads;
+}
+
 // The first piece of 4 dimensions that block `rank` adds up.
 template <typename Layout>
 __device__ __forceinline__ int first_piece(const DecodeArguments& a, int rank) {
@@ -46,7 +54,7 @@ template <typename Layout>
 class Sender {
  public:
   __device__ __forceinline__ Sender(const DecodeArguments& a, uint8_t* shared, int rank, int warp, int lane)
-      : tells_(lane < static_cast<int>(a.splits.divisor)) {
+      : tells_(lane < static_cast<int>(a.splits.divisor) && has_head<Layout>(warp)) {
     const int splits = static_cast<int>(a.splits.divisor);
     const uint32_t to_all = smem_address(shared + Layout::kResults) + rank * source_stride<Layout>(a);
     const uint32_t arrived = smem_address(shared + Layout::kArrived);
@@ -214,21 +222,21 @@ class Merge {
 // What is left when a block has told and sent: its part of the row's results.
 template <typename Layout, typename Values>
 __device__ __forceinline__ void finish_merge_by(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
-                                                const float (&sink)[Layout::kHeads / Layout::kMergeWarps], int warp,
-                                                int lane) {
+                                                const float (&sink)[kHeadsOfWarp<Layout>], int warp, int lane) {
   using Format = typename Layout::Format;
-  constexpr int kHeadsOfWarp = Layout::kHeads / Layout::kMergeWarps;
   Merge<Layout, Values> merge(a, place, shared, rank);
   barrier_wait_cluster(smem_address(shared + Layout::kSummarized), 0);
-  HeadSums all[kHeadsOfWarp];
+  HeadSums all[kHeadsOfWarp<Layout>];
 #pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) {
+  for (int i = 0; i < kHeadsOfWarp<Layout>; ++i) {
+    if (!has_head<Layout>(warp)) break;
     all[i] = share_head<Layout>(a, shared, warp + Layout::kMergeWarps * i, sink[i], lane);
   }
   named_barrier(0, 32 * Layout::kMergeWarps);
   merge.run();
 #pragma unroll
-  for (int i = 0; i < kHeadsOfWarp; ++i) {
+  for (int i = 0; i < kHeadsOfWarp<Layout>; ++i) {
+    if (!has_head<Layout>(warp)) break;
     const int h = warp + Layout::kMergeWarps * i;
     const Head head = head_of<Format>(a, place, h);
     const bool mine = h - static_cast<int>(quotient(h, a.splits) * a.splits.divisor) == rank;
@@ -240,8 +248,7 @@ __device__ __forceinline__ void finish_merge_by(const DecodeArguments& a, const 
 
 template <typename Layout>
 __device__ __forceinline__ void finish_merge(const DecodeArguments& a, const Place& place, uint8_t* shared, int rank,
-                                             const float (&sink)[Layout::kHeads / Layout::kMergeWarps], int warp,
-                                             int lane) {
+                                             const float (&sink)[kHeadsOfWarp<Layout>], int warp, int lane) {
   // Few blocks have many pieces each.
   if (a.splits.divisor < Layout::kFixedSplits) {
     finish_merge_by<Layout, float4>(a, place, shared, rank, sink, warp, lane);

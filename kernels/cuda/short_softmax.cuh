@@ -29,8 +29,8 @@ struct SoftmaxRows {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int token = 64 * j + 16 * (lane >> 3) + token_of_row(2 * (lane & 7) + i);
-        const auto valid = read<uint32_t>(shared + Layout::kValid + 4 * (token % Layout::kMergeWarps));
-        bits |= (valid >> (token / Layout::kMergeWarps) & 1) << (2 * j + i);
+        const auto valid = read<uint32_t>(shared + Layout::kValid + 4 * (token % Layout::kCopyWarps));
+        bits |= (valid >> (token / Layout::kCopyWarps) & 1) << (2 * j + i);
       }
     }
     return bits;

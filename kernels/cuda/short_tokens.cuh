@@ -73,12 +73,13 @@ template <typename Layout>
 class ShortTokens {
  public:
   using Format = typename Layout::Format;
-  static constexpr int kWarps = Layout::kMergeWarps;
+  static constexpr int kWarps = Layout::kCopyWarps;
+
+  __device__ __forceinline__ ShortTokens(uint8_t* shared, int warp, int lane)
+      : shared_(shared), token_(kWarps * lane + warp), warp_(warp), lane_(lane) {}
 
   // Asks for lengths and indices at the same time: most calls have as many tokens as they can.
-  __device__ __forceinline__ ShortTokens(const DecodeArguments& a, const Place& place, int32_t shard, uint8_t* shared,
-                                         int warp, int lane)
-      : shared_(shared), token_(kWarps * lane + warp), warp_(warp), lane_(lane) {
+  __device__ __forceinline__ void ask(const DecodeArguments& a, const Place& place, int32_t shard) {
     const Counts most = most_tokens(a);
     counts_ = load_counts(a, place.b);
     guess_ = share_of(a, most, shard);
@@ -98,6 +99,7 @@ class ShortTokens {
     const bool there = index_ >= 0 && index_ < slots_;
     const uint32_t valid = __ballot_sync(~0U, there);
     if (lane_ == 0) write(shared_ + Layout::kValid + 4 * warp_, valid);
+    if (Layout::kFirstQueryWarp > 0 && warp_ == 0 && lane_ == 0) write(shared_ + Layout::kTokenGroups, groups());
     const uint32_t page = quotient(index_, page_size_);
     const uint32_t offset = index_ - page * page_size_.divisor;
     const uint8_t* const start = base_ + page * page_stride_;
@@ -115,17 +117,15 @@ class ShortTokens {
         }
       }
     }
-    const uint32_t copied = smem_address(shared_ + Layout::kCopied);
     uint8_t* const to = shared_ + Layout::kRows + token_ * Format::kRowStride;
     const bool whole = __all_sync(~0U, aligned_ || !there);
-    constexpr int kStepLanes = Layout::kStepGroups * kGroupTokens / kWarps;
-    const uint32_t step = copied + 8 * (lane_ / kStepLanes);
     if (lane_ % kStepLanes == 0 && lane_ < kStepLanes * Layout::kSteps) {
       const uint32_t of_step = valid >> lane_ & ((1U << kStepLanes) - 1);
-      barrier_arrive_expect(step, whole ? __popc(of_step) * Format::kRowBytes : 0);
+      barrier_arrive_expect(step_barrier(), whole ? __popc(of_step) * Format::kRowBytes : 0);
     }
     __syncwarp();
-    if (whole && there) copy_bulk(smem_address(to), row, Format::kRowBytes, step);
+    source_ = whole && there ? row : nullptr;
+    bring(true);
     if (!whole && there) copy_bytes_here(to, row, Format::kRowBytes);
 #pragma unroll 1
     for (uint32_t missing = ~valid & kLanes; missing != 0; missing &= missing - 1) {
@@ -134,6 +134,11 @@ class ShortTokens {
       write(zeros, uint4{0, 0, 0, 0});
       if (16 * lane_ < Format::kRowBytes - 512) write(zeros + 512, uint4{0, 0, 0, 0});
     }
+  }
+
+  // The copies that start() leaves for later, behind the block's barrier: others have the first tokens to work on.
+  __device__ __forceinline__ void finish() const {
+    if constexpr (kLeavesSome) bring(false);
   }
 
   // Before the barrier behind which others read them.
@@ -156,7 +161,20 @@ class ShortTokens {
   }
 
  private:
-  static constexpr uint32_t kLanes = (1U << Layout::kTileTokens / kWarps) - 1;  // that have a token
+  static constexpr int kStepLanes = Layout::kStepGroups * kGroupTokens / kWarps;
+  static constexpr bool kLeavesSome = Layout::kFirstQueryWarp > 0;
+  static constexpr uint32_t kLanes = ~0U >> (32 - Layout::kTileTokens / kWarps);  // that have a token
+
+  __device__ __forceinline__ uint32_t step_barrier() const {
+    return smem_address(shared_ + Layout::kCopied + 8 * (lane_ / kStepLanes));
+  }
+
+  // Copies the lane's token, if it is its turn.
+  __device__ __forceinline__ void bring(bool first) const {
+    if (source_ == nullptr || (kLeavesSome && first != (lane_ < kStepLanes))) return;
+    copy_bulk(smem_address(shared_ + Layout::kRows + token_ * Format::kRowStride), source_, Format::kRowBytes,
+              step_barrier());
+  }
 
   // The pool of the lane's token.
   __device__ __forceinline__ void choose_pool(const DecodeArguments& a, const TokenRange& range) {
@@ -193,6 +211,7 @@ class ShortTokens {
   Divisor page_size_;
   bool aligned_;
   uint2 scales_;
+  const uint8_t* source_;  // of the copy
 };
 
 }  // namespace flashmla::cuda

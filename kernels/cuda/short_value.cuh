@@ -90,6 +90,8 @@ struct ValueRows {
   }
 };
 
+constexpr int32_t kLargestScale = 253;
+
 // The scales of a chunk for all tokens of a block, biased exponents.
 struct ChunkScales {
   int32_t largest;  // a power of two that is at least the largest
@@ -112,10 +114,10 @@ __device__ __forceinline__ ChunkScales chunk_scales(const ValueRows<Layout>& row
         least = min(least, exponent - 1);
       }
     }
-    // The mantissa may double the power.
-    const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1;
+    // The mantissa may double the power. The largest power has an inverse.
+    const int32_t largest = min(static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1, kLargestScale);
     const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) + 1;
-    const float inverse = power_of_two(max(127 - largest, -126));
+    const float inverse = power_of_two(127 - largest);
 #pragma unroll
     for (int k = 0; k < kActive; ++k) {
       scale[k] = {pack_f16x2(value[k][0] * inverse, value[k][1] * inverse),
@@ -144,22 +146,86 @@ __device__ __forceinline__ ChunkScales chunk_scales(const ValueRows<Layout>& row
   }
 }
 
+// The same where warps share them, into kValueScales: each warp looks at all and converts a part of them.
+template <typename Layout, int kActive>
+__device__ __forceinline__ ChunkScales share_chunk_scales(const ValueRows<Layout>& rows, int lane) {
+  uint8_t* const to = const_cast<uint8_t*>(rows.shared) + Layout::kValueScales +
+                      rows.chunk / Layout::kChunksOfScale * Layout::kScalesOfChunk;
+  constexpr int kRows = kGroupTokens * kActive;
+  uint32_t most = 0, least = ~0U;  // biased exponents; `least` less 1, so that 0 becomes the largest number
+  if constexpr (Layout::kScalesInRows) {
+    using Format = typename Layout::Format;
+    constexpr int kTimes = (kRows + 31) / 32;
+    const int token = lane / kGroupTokens * kGroupTokens + token_of_row(lane % kGroupTokens);
+    const uint8_t* const scales =
+        rows.shared + Layout::kRows + token * Format::kRowStride + Format::kInnerScales + 4 * (rows.chunk / 2);
+    float value[kTimes];
+#pragma unroll
+    for (int i = 0; i < kTimes; ++i) {
+      value[i] = 32 * i + lane < kRows ? read<float>(scales + 32 * i * Format::kRowStride) : 0;
+      const uint32_t exponent = __float_as_uint(value[i]) >> 23 & 0xff;
+      most = max(most, exponent);
+      least = min(least, exponent - 1);
+    }
+    // The mantissa may double the power. The largest power has an inverse.
+    const int32_t largest = min(static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1, kLargestScale);
+    const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) + 1;
+    const float inverse = power_of_two(127 - largest);
+#pragma unroll
+    for (int i = 0; i < kTimes; ++i) {
+      if (i % 4 != 2 * (rows.chunk % 2) + rows.half || 32 * i + lane >= kRows) continue;
+      write(to + 2 * (32 * i + lane), static_cast<uint16_t>(pack_f16x2(value[i] * inverse, 0)));
+    }
+    return {largest, largest - smallest > 10};
+  } else {
+    // Four rows a lane, and four more; two 16-bit numbers each.
+    constexpr int kTimes = (kRows + 127) / 128;
+    static_assert(kTimes <= 2);
+    const uint8_t* const scales = rows.shared + Layout::kScales + rows.chunk * Layout::kTileTokens + 4 * lane;
+    uint2 scale[kTimes];
+#pragma unroll
+    for (int i = 0; i < kTimes; ++i) {
+      const uint32_t word = 128 * i + 4 * lane < kRows ? read<uint32_t>(scales + 128 * i) : 0;
+      scale[i] = {__byte_perm(word, 0, 0x4140), __byte_perm(word, 0, 0x4342)};
+      most = __vimax3_u16x2(scale[i].x, scale[i].y, most);
+      least = __viaddmin_u16x2(scale[i].x, ~0U, least);
+      least = __viaddmin_u16x2(scale[i].y, ~0U, least);
+    }
+    const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, max(most & 0xffffU, most >> 16)));
+    const auto smallest = static_cast<int32_t>(__reduce_min_sync(~0U, min(least & 0xffffU, least >> 16))) + 1;
+    // Exponents of F16; what is less than 2^-14 becomes 0.
+    const uint32_t bias = __byte_perm(static_cast<uint32_t>(15 - largest), 0, 0x1010);
+    const uint2& last = scale[kTimes - 1];
+    const uint2 mine = {rows.half == 0 ? scale[0].x : last.x, rows.half == 0 ? scale[0].y : last.y};
+    const int row = 4 * lane + 128 * rows.half;
+    if (row < kRows) {
+      write(to + 2 * row,
+            uint2{__viaddmax_s16x2_relu(mine.x, bias, 0) << 10, __viaddmax_s16x2_relu(mine.y, bias, 0) << 10});
+    }
+    return {largest, largest - smallest > 14};
+  }
+}
+
 // Operands of kActive groups; those of as many as there are registers for are read and converted before there are
 // weights.
 template <typename Layout, int kActive, bool kBf16>
 struct ShortValues {
-  static constexpr int kMostAhead = Layout::kWarpsOfChunk == 1 ? 10 : Layout::kScalesInRows ? 5 : 8;
+  static constexpr int kMostAhead = !Layout::kScalesInRows ? 9 : Layout::kHeads == 8 ? 10 : 5;
   static constexpr int kAhead = kActive < kMostAhead ? kActive : kMostAhead;
   ValueRows<Layout> rows;
   ShortOperands<Layout> a[kAhead];
-  uint2 scale[kActive];
+  uint2 scale[Layout::kSharesScales ? 1 : kActive];
   ChunkScales scales;
 
-  __device__ __forceinline__ explicit ShortValues(const ValueRows<Layout>& value_rows)
+  __device__ __forceinline__ ShortValues(const ValueRows<Layout>& value_rows, int lane)
       : rows(value_rows), scales{127, false} {
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) read_operands(k);
-    if constexpr (!kBf16) scales = chunk_scales<Layout, kActive>(rows, scale);
+    if constexpr (Layout::kSharesScales) {
+      if constexpr (!kBf16) scales = share_chunk_scales<Layout, kActive>(rows, lane);
+    } else if constexpr (!kBf16) {
+      scales = chunk_scales<Layout, kActive>(rows, scale);
+    }
   }
 
   // What the results are to be multiplied with.
@@ -172,26 +238,40 @@ struct ShortValues {
   __device__ __forceinline__ void multiply(ShortResults<Layout>& results) {
 #pragma unroll
     for (int k = kFirst; k < kEnd; ++k) {
-      const ShortOperands<Layout>& operands = a[k % kAhead];
 #pragma unroll
-      for (int n = 0; n < Layout::kHeads / 8; ++n) {
-        const int place = rows.place_of_weights(k, n);
-        if constexpr (kBf16) {
-          const Bf16Weights b = {read<uint2>(rows.shared + Layout::kWeightsHigh + place),
-                                 read<uint2>(rows.shared + Layout::kWeightsLow + place)};
-          b.add_products(operands, n, results);
-        } else {
-          const auto weights = read<uint2>(rows.shared + Layout::kWeights + place);
-          const uint2 b = {multiply_f16x2(weights.x, scale[k].x), multiply_f16x2(weights.y, scale[k].y)};
-#pragma unroll
-          for (int m = 0; m < kValueInstructions<Layout>; ++m) mma_f16(results[m][n], operands[m], b.x, b.y);
-        }
-      }
+      for (int n = 0; n < Layout::kHeads / 8; ++n) add_products(k, n, results);
       if (k + kAhead < kActive) read_operands(k + kAhead);
     }
   }
 
  private:
+  // Of group k for heads 8n to 8n + 7.
+  __device__ __forceinline__ void add_products(int k, int n, ShortResults<Layout>& results) const {
+    const ShortOperands<Layout>& operands = a[k % kAhead];
+    const int place = rows.place_of_weights(k, n);
+    if constexpr (kBf16) {
+      const Bf16Weights b = {read<uint2>(rows.shared + Layout::kWeightsHigh + place),
+                             read<uint2>(rows.shared + Layout::kWeightsLow + place)};
+      b.add_products(operands, n, results);
+    } else {
+      const auto weights = read<uint2>(rows.shared + Layout::kWeights + place);
+      const uint2 by = scale_of(k);
+      const uint2 b = {multiply_f16x2(weights.x, by.x), multiply_f16x2(weights.y, by.y)};
+#pragma unroll
+      for (int m = 0; m < kValueInstructions<Layout>; ++m) mma_f16(results[m][n], operands[m], b.x, b.y);
+    }
+  }
+
+  __device__ __forceinline__ uint2 scale_of(int k) const {
+    if constexpr (Layout::kSharesScales) {
+      return read<uint2>(rows.shared + Layout::kValueScales +
+                         rows.chunk / Layout::kChunksOfScale * Layout::kScalesOfChunk +
+                         2 * (kGroupTokens * k + 4 * rows.c));
+    } else {
+      return scale[k];
+    }
+  }
+
   __device__ __forceinline__ void read_operands(int k) {
     if constexpr (kBf16) {
       rows.operands_bf16(k, a[k % kAhead]);
