@@ -91,7 +91,7 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
 
 // The same where others have more urgent things to do than to watch a warp wait.
 __device__ __forceinline__ void barrier_wait_patiently(uint32_t barrier, uint32_t parity) {
-  FLASHMLA_BARRIER_WAIT(barrier, parity, "nanosleep.u32 64;\n\t");
+  FLASHMLA_BARRIER_WAIT(barrier, parity, "nanosleep.u32 20;\n\t");
 }
 
 #undef FLASHMLA_BARRIER_WAIT
