@@ -24,9 +24,10 @@ struct ShortWork {
   int warp, lane;
   uint32_t present;
   ShortResults<Layout> results = {};
+  float by;  // of the results
 
-  // Softmax and value product of kActive groups. Behind it sums and results are on their way to the blocks of the
-  // cluster.
+  // Softmax and value product of kActive groups. Behind it all blocks of the cluster have been told the sums, and take
+  // results.
   template <int kActive>
   __device__ __forceinline__ void attend(int groups) {
     const ValueRows<Layout> rows = {shared, Layout::chunk_of_warp(warp), Layout::half_of_warp(warp), lane >> 2,
@@ -47,15 +48,14 @@ struct ShortWork {
     named_barrier(0, Layout::kBlockThreads);  // of warps that are in different places
     if (values.scales.spread) {
       tell(sums);
-      const float by = multiply_spread<Layout>(rows, values.scales, groups, results);
-      sender.send(results, by);
+      by = multiply_spread<Layout>(rows, values.scales, groups, results);
     } else {
       // The first products hide the shuffles, the others the way to the other blocks.
       constexpr int kFirst = (kActive + 1) / 2;
       values.template multiply<0, kFirst>(results);
       tell(sums);
       values.template multiply<kFirst, kActive>(results);
-      sender.send(results, values.by());
+      by = values.by();
     }
   }
 
@@ -151,6 +151,7 @@ __global__ void __launch_bounds__(ShortLayout<Format, kHeads, kGroups>::kBlockTh
   // What was read there has been used: it needs no order.
   if constexpr (Layout::kResultsOverQuery) cluster_arrive_relaxed();
   attend(work, groups, GroupSizes<kGroups>{});
+  sender.send(work.results, work.by);
   finish_merge<Layout>(a, place, shared, rank, sink, warp, lane);
 }
 

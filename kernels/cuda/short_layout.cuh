@@ -27,7 +27,9 @@ struct ShortLayout {
   static __device__ __forceinline__ bool brings_tokens(int warp) {
     return kFirstQueryWarp == 0 || warp < kFirstQueryWarp;
   }
-  static __device__ __forceinline__ bool converts_queries(int warp) { return warp >= kFirstQueryWarp; }
+  static __device__ __forceinline__ bool converts_queries(int warp) {
+    return kFirstQueryWarp == 0 || warp >= kFirstQueryWarp;
+  }
   static constexpr int kScoreArrays = kWarpsOfChunk == 1 ? kValueChunks : kValueChunks / 2;
   static constexpr int kScoreSharers = kMergeWarps / kScoreArrays;  // warps that share the groups
   // Chunks in BF16 take other instructions: their warps do not share a quarter of the multiprocessor.

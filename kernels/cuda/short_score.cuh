@@ -21,6 +21,7 @@ class ShortScore {
     QueryOperands q[kChunks][kTiles];
 #pragma unroll
     for (int j = 0; j < kChunks; ++j) load_queries(kChunks * array_ + j, q[j]);
+    if constexpr (kSharers == 1) wait_for(0);
     score(q, first_, groups);
     if constexpr (kHasNinth && kSharers == 1) add_ninth(groups);
   }
@@ -98,7 +99,7 @@ class ShortScore {
     }
 #pragma unroll(kSharers == 1 ? 2 : 1)
     for (int k = first; k < end; k += kSharers) {
-      if (kSharers > 1 || k == 0) wait_for(k);
+      if (kSharers > 1) wait_for(k);
       float scores[kTiles][4] = {};
       Scales low, high;
       read_scales(k, g_, low);

@@ -124,8 +124,8 @@ class ShortTokens {
       barrier_arrive_expect(step_barrier(), whole ? __popc(of_step) * Format::kRowBytes : 0);
     }
     __syncwarp();
-    source_ = whole && there ? row : nullptr;
-    bring(true);
+    if constexpr (kLeavesSome) source_ = whole && there ? row : nullptr;
+    if (whole && there && (!kLeavesSome || lane_ < kStepLanes)) copy(row);
     if (!whole && there) copy_bytes_here(to, row, Format::kRowBytes);
 #pragma unroll 1
     for (uint32_t missing = ~valid & kLanes; missing != 0; missing &= missing - 1) {
@@ -138,7 +138,9 @@ class ShortTokens {
 
   // The copies that start() leaves for later, behind the block's barrier: others have the first tokens to work on.
   __device__ __forceinline__ void finish() const {
-    if constexpr (kLeavesSome) bring(false);
+    if constexpr (kLeavesSome) {
+      if (source_ != nullptr && lane_ >= kStepLanes) copy(source_);
+    }
   }
 
   // Before the barrier behind which others read them.
@@ -166,13 +168,12 @@ class ShortTokens {
   static constexpr uint32_t kLanes = ~0U >> (32 - Layout::kTileTokens / kWarps);  // that have a token
 
   __device__ __forceinline__ uint32_t step_barrier() const {
-    return smem_address(shared_ + Layout::kCopied + 8 * (lane_ / kStepLanes));
+    return smem_address(shared_ + Layout::kCopied + 8 * (static_cast<uint32_t>(lane_) / kStepLanes));
   }
 
-  // Copies the lane's token, if it is its turn.
-  __device__ __forceinline__ void bring(bool first) const {
-    if (source_ == nullptr || (kLeavesSome && first != (lane_ < kStepLanes))) return;
-    copy_bulk(smem_address(shared_ + Layout::kRows + token_ * Format::kRowStride), source_, Format::kRowBytes,
+  // Starts the copy of the lane's token.
+  __device__ __forceinline__ void copy(const uint8_t* row) const {
+    copy_bulk(smem_address(shared_ + Layout::kRows + token_ * Format::kRowStride), row, Format::kRowBytes,
               step_barrier());
   }
 
@@ -211,7 +212,7 @@ class ShortTokens {
   Divisor page_size_;
   bool aligned_;
   uint2 scales_;
-  const uint8_t* source_;  // of the copy
+  const uint8_t* source_;  // null: nothing is copied
 };
 
 }  // namespace flashmla::cuda

@@ -236,6 +236,24 @@ void add_large_model_shapes(CaseBuilder& builder) {
     add("few-rows-scales-hostile", [](Case& one) { one.scales = Scales::kHostile; });
     add("few-rows-plus-inf", [](Case& one) { one.spoiler = Spoiler::kPlusInfinity; });
   }
+  // Eight rows, whose blocks have most tokens of all for few rows.
+  const auto add_eight = [&](const char* name, const std::function<void(Case&)>& change) {
+    builder.add(std::string("v32-2048-b8-") + name, [&](Case& one) {
+      one.format = FLASHMLA_KV_V32_656, one.batch = 8, one.main_topk = 2048, one.sink = Sink::kMixed;
+      change(one);
+    });
+  };
+  add_eight("uneven", [](Case& one) { one.lengths = true, one.invalid = Invalid::kSome; });
+  add_eight("scales-spread", [](Case& one) { one.scales = Scales::kSpread; });
+  add_eight("scales-hostile", [](Case& one) { one.scales = Scales::kHostile; });
+  add_eight("nan", [](Case& one) { one.spoiler = Spoiler::kNan; });
+  builder.add("v4-128+1024-h16-b8", [](Case& one) {
+    one.batch = 8, one.num_heads = 16, one.main_topk = 128, one.extra_topk = 1024, one.sink = Sink::kMixed;
+    one.lengths = true, one.invalid = Invalid::kSome;
+  });
+  builder.add("v4-128+1024-h16-b8-scales-spread", [](Case& one) {
+    one.batch = 8, one.num_heads = 16, one.main_topk = 128, one.extra_topk = 1024, one.scales = Scales::kSpread;
+  });
   for (const flashmla_kv_format format : {FLASHMLA_KV_V41_528, FLASHMLA_KV_V41_FP4_288}) {
     for (const int32_t batch : {1, 32}) {
       builder.add(std::string(format_name(format)) + "-128+512-b" + std::to_string(batch), [&](Case& one) {
