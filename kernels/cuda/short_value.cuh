@@ -159,11 +159,11 @@ __device__ __forceinline__ ChunkScales share_chunk_scales(const ValueRows<Layout
     const int token = lane / kGroupTokens * kGroupTokens + token_of_row(lane % kGroupTokens);
     const uint8_t* const scales =
         rows.shared + Layout::kRows + token * Format::kRowStride + Format::kInnerScales + 4 * (rows.chunk / 2);
-    float value[kTimes];
+    const auto of_row = [&](int i) { return read<float>(scales + 32 * i * Format::kRowStride); };
 #pragma unroll
     for (int i = 0; i < kTimes; ++i) {
-      value[i] = 32 * i + lane < kRows ? read<float>(scales + 32 * i * Format::kRowStride) : 0;
-      const uint32_t exponent = __float_as_uint(value[i]) >> 23 & 0xff;
+      if (32 * i + lane >= kRows) break;
+      const uint32_t exponent = __float_as_uint(of_row(i)) >> 23 & 0xff;
       most = max(most, exponent);
       least = min(least, exponent - 1);
     }
@@ -171,10 +171,12 @@ __device__ __forceinline__ ChunkScales share_chunk_scales(const ValueRows<Layout
     const int32_t largest = min(static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1, kLargestScale);
     const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) + 1;
     const float inverse = power_of_two(127 - largest);
+    // Read again: a choice among registers would be one from memory.
 #pragma unroll
-    for (int i = 0; i < kTimes; ++i) {
-      if (i % 4 != 2 * (rows.chunk % 2) + rows.half || 32 * i + lane >= kRows) continue;
-      write(to + 2 * (32 * i + lane), static_cast<uint16_t>(pack_f16x2(value[i] * inverse, 0)));
+    for (int j = 0; j < (kTimes + 3) / 4; ++j) {
+      const int i = 4 * j + 2 * (rows.chunk % 2) + rows.half;
+      if (32 * i + lane >= kRows) break;
+      write(to + 2 * (32 * i + lane), static_cast<uint16_t>(pack_f16x2(of_row(i) * inverse, 0)));
     }
     return {largest, largest - smallest > 10};
   } else {
