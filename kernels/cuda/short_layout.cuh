@@ -20,9 +20,9 @@ struct ShortLayout {
   static constexpr int kMergeWarps = kGroups > 4 ? 16 : 8;
   static constexpr int kBlockThreads = 32 * kMergeWarps;
   static constexpr int kWarpsOfChunk = kMergeWarps / kValueChunks;
-  // Of sixteen warps one half brings tokens while the other one converts queries.
+  // Eight warps do both, or, of sixteen, the first half brings tokens while the other one converts queries.
   static constexpr int kCopyWarps = 8;
-  static constexpr int kQueryWarps = kMergeWarps == kCopyWarps ? kMergeWarps : kMergeWarps - kCopyWarps;
+  static constexpr int kQueryWarps = 8;
   static constexpr int kFirstQueryWarp = kMergeWarps - kQueryWarps;
   static __device__ __forceinline__ bool brings_tokens(int warp) {
     return kFirstQueryWarp == 0 || warp < kFirstQueryWarp;

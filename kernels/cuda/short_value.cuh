@@ -98,51 +98,73 @@ struct ChunkScales {
   bool spread;      // too far apart for products with weights in F16
 };
 
+// The range of a warp's scales. `least` is less 1, so that 0 becomes the largest number.
+struct Fp32Range {
+  uint32_t most = 0, least = ~0U;  // biased exponents
+
+  __device__ __forceinline__ void add(float scale) {
+    const uint32_t exponent = __float_as_uint(scale) >> 23 & 0xff;
+    most = max(most, exponent);
+    least = min(least, exponent - 1);
+  }
+  __device__ __forceinline__ ChunkScales whole_warp() const {
+    // The mantissa may double the power. The largest power has an inverse.
+    const int32_t largest = min(static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1, kLargestScale);
+    const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) + 1;
+    return {largest, largest - smallest > 10};
+  }
+};
+struct Ue8m0Range {
+  uint32_t most = 0, least = ~0U;  // two 16-bit numbers each
+
+  // Four scales; returns their exponents in pairs.
+  __device__ __forceinline__ uint2 add(uint32_t word) {
+    const uint2 pairs = {__byte_perm(word, 0, 0x4140), __byte_perm(word, 0, 0x4342)};
+    most = __vimax3_u16x2(pairs.x, pairs.y, most);
+    least = __viaddmin_u16x2(pairs.x, ~0U, least);
+    least = __viaddmin_u16x2(pairs.y, ~0U, least);
+    return pairs;
+  }
+  __device__ __forceinline__ ChunkScales whole_warp() const {
+    const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, max(most & 0xffffU, most >> 16)));
+    const auto smallest = static_cast<int32_t>(__reduce_min_sync(~0U, min(least & 0xffffU, least >> 16))) + 1;
+    return {largest, largest - smallest > 14};
+  }
+};
+
+// F16 of such exponents over 2^(largest - 127); what is less than 2^-14 becomes 0.
+__device__ __forceinline__ uint2 f16_of_exponents(const uint2& pairs, int32_t largest) {
+  const uint32_t bias = __byte_perm(static_cast<uint32_t>(15 - largest), 0, 0x1010);
+  return {__viaddmax_s16x2_relu(pairs.x, bias, 0) << 10, __viaddmax_s16x2_relu(pairs.y, bias, 0) << 10};
+}
+
 // F16 of the scales of the chunk over 2^(largest - 127), for the rows 4c .. 4c + 3 of each group.
 template <typename Layout, int kActive>
 __device__ __forceinline__ ChunkScales chunk_scales(const ValueRows<Layout>& rows, uint2 (&scale)[kActive]) {
   if constexpr (Layout::kScalesInRows) {
-    uint32_t most = 0, least = ~0U;  // least: less 1, so that 0 becomes the largest number
+    Fp32Range range;
     float value[kActive][4];
 #pragma unroll
     for (int k = 0; k < kActive; ++k) {
 #pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        value[k][x] = rows.scale(k, x);
-        const uint32_t exponent = __float_as_uint(value[k][x]) >> 23 & 0xff;
-        most = max(most, exponent);
-        least = min(least, exponent - 1);
-      }
+      for (int x = 0; x < 4; ++x) range.add(value[k][x] = rows.scale(k, x));
     }
-    // The mantissa may double the power. The largest power has an inverse.
-    const int32_t largest = min(static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1, kLargestScale);
-    const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) + 1;
-    const float inverse = power_of_two(127 - largest);
+    const ChunkScales all = range.whole_warp();
+    const float inverse = power_of_two(127 - all.largest);
 #pragma unroll
     for (int k = 0; k < kActive; ++k) {
       scale[k] = {pack_f16x2(value[k][0] * inverse, value[k][1] * inverse),
                   pack_f16x2(value[k][2] * inverse, value[k][3] * inverse)};
     }
-    return {largest, largest - smallest > 10};
+    return all;
   } else {
-    uint32_t most = 0, least = ~0U;  // two 16-bit numbers each
+    Ue8m0Range range;
 #pragma unroll
-    for (int k = 0; k < kActive; ++k) {
-      const uint32_t word = rows.exponents(k);
-      scale[k] = {__byte_perm(word, 0, 0x4140), __byte_perm(word, 0, 0x4342)};
-      most = __vimax3_u16x2(scale[k].x, scale[k].y, most);
-      least = __viaddmin_u16x2(scale[k].x, ~0U, least);
-      least = __viaddmin_u16x2(scale[k].y, ~0U, least);
-    }
-    const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, max(most & 0xffffU, most >> 16)));
-    const auto smallest = static_cast<int32_t>(__reduce_min_sync(~0U, min(least & 0xffffU, least >> 16))) + 1;
-    // Exponents of F16; what is less than 2^-14 becomes 0.
-    const uint32_t bias = __byte_perm(static_cast<uint32_t>(15 - largest), 0, 0x1010);
+    for (int k = 0; k < kActive; ++k) scale[k] = range.add(rows.exponents(k));
+    const ChunkScales scales = range.whole_warp();
 #pragma unroll
-    for (int k = 0; k < kActive; ++k) {
-      scale[k] = {__viaddmax_s16x2_relu(scale[k].x, bias, 0) << 10, __viaddmax_s16x2_relu(scale[k].y, bias, 0) << 10};
-    }
-    return {largest, largest - smallest > 14};
+    for (int k = 0; k < kActive; ++k) scale[k] = f16_of_exponents(scale[k], scales.largest);
+    return scales;
   }
 }
 
@@ -152,25 +174,21 @@ __device__ __forceinline__ ChunkScales share_chunk_scales(const ValueRows<Layout
   uint8_t* const to = const_cast<uint8_t*>(rows.shared) + Layout::kValueScales +
                       rows.chunk / Layout::kChunksOfScale * Layout::kScalesOfChunk;
   constexpr int kRows = kGroupTokens * kActive;
-  uint32_t most = 0, least = ~0U;  // biased exponents; `least` less 1, so that 0 becomes the largest number
   if constexpr (Layout::kScalesInRows) {
     using Format = typename Layout::Format;
     constexpr int kTimes = (kRows + 31) / 32;
     const int token = lane / kGroupTokens * kGroupTokens + token_of_row(lane % kGroupTokens);
     const uint8_t* const scales =
         rows.shared + Layout::kRows + token * Format::kRowStride + Format::kInnerScales + 4 * (rows.chunk / 2);
+    Fp32Range range;
     const auto of_row = [&](int i) { return read<float>(scales + 32 * i * Format::kRowStride); };
 #pragma unroll
     for (int i = 0; i < kTimes; ++i) {
       if (32 * i + lane >= kRows) break;
-      const uint32_t exponent = __float_as_uint(of_row(i)) >> 23 & 0xff;
-      most = max(most, exponent);
-      least = min(least, exponent - 1);
+      range.add(of_row(i));
     }
-    // The mantissa may double the power. The largest power has an inverse.
-    const int32_t largest = min(static_cast<int32_t>(__reduce_max_sync(~0U, most)) + 1, kLargestScale);
-    const auto smallest = static_cast<int32_t>(min(__reduce_min_sync(~0U, least), 254U)) + 1;
-    const float inverse = power_of_two(127 - largest);
+    const ChunkScales all = range.whole_warp();
+    const float inverse = power_of_two(127 - all.largest);
     // Read again: a choice among registers would be one from memory.
 #pragma unroll
     for (int j = 0; j < (kTimes + 3) / 4; ++j) {
@@ -178,33 +196,24 @@ __device__ __forceinline__ ChunkScales share_chunk_scales(const ValueRows<Layout
       if (32 * i + lane >= kRows) break;
       write(to + 2 * (32 * i + lane), static_cast<uint16_t>(pack_f16x2(of_row(i) * inverse, 0)));
     }
-    return {largest, largest - smallest > 10};
+    return all;
   } else {
     // Four rows a lane, and four more; two 16-bit numbers each.
     constexpr int kTimes = (kRows + 127) / 128;
     static_assert(kTimes <= 2);
     const uint8_t* const scales = rows.shared + Layout::kScales + rows.chunk * Layout::kTileTokens + 4 * lane;
     uint2 scale[kTimes];
+    Ue8m0Range range;
 #pragma unroll
     for (int i = 0; i < kTimes; ++i) {
-      const uint32_t word = 128 * i + 4 * lane < kRows ? read<uint32_t>(scales + 128 * i) : 0;
-      scale[i] = {__byte_perm(word, 0, 0x4140), __byte_perm(word, 0, 0x4342)};
-      most = __vimax3_u16x2(scale[i].x, scale[i].y, most);
-      least = __viaddmin_u16x2(scale[i].x, ~0U, least);
-      least = __viaddmin_u16x2(scale[i].y, ~0U, least);
+      scale[i] = range.add(128 * i + 4 * lane < kRows ? read<uint32_t>(scales + 128 * i) : 0);
     }
-    const auto largest = static_cast<int32_t>(__reduce_max_sync(~0U, max(most & 0xffffU, most >> 16)));
-    const auto smallest = static_cast<int32_t>(__reduce_min_sync(~0U, min(least & 0xffffU, least >> 16))) + 1;
-    // Exponents of F16; what is less than 2^-14 becomes 0.
-    const uint32_t bias = __byte_perm(static_cast<uint32_t>(15 - largest), 0, 0x1010);
+    const ChunkScales all = range.whole_warp();
     const uint2& last = scale[kTimes - 1];
     const uint2 mine = {rows.half == 0 ? scale[0].x : last.x, rows.half == 0 ? scale[0].y : last.y};
     const int row = 4 * lane + 128 * rows.half;
-    if (row < kRows) {
-      write(to + 2 * row,
-            uint2{__viaddmax_s16x2_relu(mine.x, bias, 0) << 10, __viaddmax_s16x2_relu(mine.y, bias, 0) << 10});
-    }
-    return {largest, largest - smallest > 14};
+    if (row < kRows) write(to + 2 * row, f16_of_exponents(mine, all.largest));
+    return all;
   }
 }
 
@@ -223,11 +232,8 @@ struct ShortValues {
       : rows(value_rows), scales{127, false} {
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) read_operands(k);
-    if constexpr (Layout::kSharesScales) {
-      if constexpr (!kBf16) scales = share_chunk_scales<Layout, kActive>(rows, lane);
-    } else if constexpr (!kBf16) {
-      scales = chunk_scales<Layout, kActive>(rows, scale);
-    }
+    if constexpr (!kBf16 && Layout::kSharesScales) scales = share_chunk_scales<Layout, kActive>(rows, lane);
+    if constexpr (!kBf16 && !Layout::kSharesScales) scales = chunk_scales<Layout, kActive>(rows, scale);
   }
 
   // What the results are to be multiplied with.

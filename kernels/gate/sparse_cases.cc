@@ -248,11 +248,12 @@ void add_large_model_shapes(CaseBuilder& builder) {
   add_eight("scales-hostile", [](Case& one) { one.scales = Scales::kHostile; });
   add_eight("nan", [](Case& one) { one.spoiler = Spoiler::kNan; });
   builder.add("v4-128+1024-h16-b8", [](Case& one) {
-    one.batch = 8, one.num_heads = 16, one.main_topk = 128, one.extra_topk = 1024, one.sink = Sink::kMixed;
-    one.lengths = true, one.invalid = Invalid::kSome;
+    make_rows_of_16_heads(one, FLASHMLA_KV_V4_584);
+    one.batch = 8, one.sink = Sink::kMixed, one.lengths = true, one.invalid = Invalid::kSome;
   });
   builder.add("v4-128+1024-h16-b8-scales-spread", [](Case& one) {
-    one.batch = 8, one.num_heads = 16, one.main_topk = 128, one.extra_topk = 1024, one.scales = Scales::kSpread;
+    make_rows_of_16_heads(one, FLASHMLA_KV_V4_584);
+    one.batch = 8, one.sink = Sink::kNone, one.scales = Scales::kSpread;
   });
   for (const flashmla_kv_format format : {FLASHMLA_KV_V41_528, FLASHMLA_KV_V41_FP4_288}) {
     for (const int32_t batch : {1, 32}) {
